@@ -1,8 +1,9 @@
 -- Advice on a timeline by the rules of NVIDIA's Visual Profiler, which its successors lack, with thresholds that you set.
 -- A row is one run, rank, device and rule: a part of a whole, the threshold of their ratio, and a verdict. 'act' is beyond
--- the threshold, and `advice` is what to do; 'minor' would be, but less than least_share of the window is at stake;
--- 'fine' is within it; 'nothing to judge' has no such work. `at_stake_ns` is an upper bound of what following the advice
--- can gain: rows of one device are in its order. NVIDIA never published its thresholds; the defaults are our own.
+-- the threshold, and `advice` is what to do; 'minor' would be, but the rule costs the run less than least_share: that is
+-- at_stake_ns of all devices beyond the threshold, as a share of the windows of all devices of the run. 'fine' is within the
+-- threshold; 'nothing to judge' has no such work. `at_stake_ns` is an upper bound of what following the advice can gain: rows
+-- of one device are in its order. NVIDIA never published its thresholds; the defaults are our own.
 -- /// query
 -- title = "Advice"
 -- needs = ["kernels", "memcpys", "graph_launches"]
@@ -18,7 +19,7 @@
 -- many_slow = { default = 0.1, about = "a larger part of copying that goes into slow copies is too much" }
 -- small_bytes = "common"
 -- slow_gb_per_s = { default = 6.0, about = "a copy that is not small and has a lower throughput is a slow one; 6 is half of what pinned memory reaches over PCIe 3.0 x16" }
--- least_share = { default = 0.01, about = "a rule with a smaller part of the window at stake is minor" }
+-- least_share = { default = 0.01, about = "a rule with a smaller part of the windows of all devices at stake is minor" }
 -- [columns]
 -- common = ["run", "rank", "device"]
 -- rule = "low_compute_utilization, low_kernel_concurrency, low_compute_copy_overlap, low_copy_overlap, small_copies or slow_copies."
@@ -27,28 +28,41 @@
 -- whole_ns = "In that order: the window; time in which a kernel ran; the smaller one of the times in which kernels and copies ran; of those in which copies ran to and from the host; durations of all copies; the same."
 -- measured_ratio = "part_ns / whole_ns."
 -- threshold = "Rules that begin with low apply below it, the others above it."
--- at_stake_ns = "At most so much can be gained: of low rules the rest of the whole, of the others the part; of low_kernel_concurrency half the time in which one kernel ran alone that has fewer blocks than the device has multiprocessors, or an unknown shape."
+-- at_stake_ns = "At most so much can be gained: of low rules the rest of the whole, of the others the part; of low_kernel_concurrency half the time in which one kernel ran alone that computes and has fewer blocks than the device has multiprocessors, or an unknown shape."
 -- window_ns = "common"
--- at_stake_ratio = "at_stake_ns / window_ns."
+-- at_stake_ratio = "at_stake_ns / run_window_ns."
 -- advice = "What to do, where the verdict is act."
+-- run_window_ns = "Windows of all devices of the run, added up: what the cost of a finding is a share of."
 -- [report]
 -- section = "rules"
 -- order = 1
 -- ok_text = "No rule of the Visual Profiler applies: each measure is within its threshold, or its potential saving is too small a part of the window."
 -- unknown = "The rules of the Visual Profiler have nothing to judge: nothing that ran on a device took any time that is known."
 -- [[report.findings]]
--- when = "nullif(verdict, 'nothing to judge') = 'act'"
+-- when = "case when rule = 'low_compute_utilization' then nullif(verdict, 'nothing to judge') = 'act' end"
 -- by = "at_stake_ns"
--- cost = { ns = "at_stake_ns", of = "window_ns" }
+-- cost = { ns = "at_stake_ns", adds = true, topics = ["data", "host", "launches", "dependency", "copies"], leads = false }
+-- text = "{rule}[, most of all on {where}]: {part_ns of whole_ns}, against a threshold of {threshold %}."
+-- advice = "Next: {advice}."
+-- [[report.findings]]
+-- when = "rule = 'low_kernel_concurrency' and verdict = 'act'"
+-- by = "at_stake_ns"
+-- cost = { ns = "at_stake_ns", adds = true, topics = ["parallelism"], leads = false }
+-- text = "{rule}[, most of all on {where}]: {part_ns of whole_ns}, against a threshold of {threshold %}."
+-- advice = "Next: {advice}."
+-- [[report.findings]]
+-- when = "rule not in ('low_compute_utilization', 'low_kernel_concurrency') and verdict = 'act'"
+-- by = "at_stake_ns"
+-- cost = { ns = "at_stake_ns", adds = ["rule"], topics = ["copies"], leads = false }
 -- each = "rule"
--- most = 6
--- text = "{rule}[, most of all on {where}]: {part_ns of whole_ns}, against a threshold of {threshold %}. Potential saving: up to {at_stake_ns of window_ns} of the window."
+-- most = 4
+-- text = "{rule}[, most of all on {where}]: {part_ns of whole_ns}, against a threshold of {threshold %}."
 -- advice = "Next: {advice}."
 -- ///
 with activity as not materialized (  -- each use reads only its own kinds and columns
     select run, source, rank, device, kind, name, start_ns, end_ns
     from gpu_activity
-    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
+    where matches(run, $run)
 ),
 multiprocessors as (
     select run, rank, device, max(sm_count) as sm_count
@@ -57,17 +71,23 @@ multiprocessors as (
 ),
 executions as not materialized (
     select
-        k.run, k.source, k.rank, k.device, k.start_ns, k.end_ns,
-        k.grid_x::hugeint * k.grid_y * k.grid_z >= m.sm_count as covers_device
+        k.run, k.source, k.rank, k.pid, k.device, k.stream, k.name, k.start_ns, k.end_ns, k.dur_ns, k.correlation,
+        {'covers_device': k.grid_x::hugeint * k.grid_y * k.grid_z >= m.sm_count} as part
     from kernels as k
     left join multiprocessors as m on k.run = m.run and k.rank = m.rank and k.device = m.device
-    where matches(k.run, $run) and matches(k.rank, $rank) and matches(k.device, $device)
+    where matches(k.run, $run)
+),
+classified as materialized (  -- a kernel that communicates has few blocks on purpose
+    select
+        run, source, rank, device, start_ns, end_ns,
+        part.covers_device or class = 'communication' as is_wide
+    from with_class('executions')
 ),
 wide as (
-    select run, source, rank, device, start_ns, end_ns from executions where covers_device
+    select run, source, rank, device, start_ns, end_ns from classified where is_wide
 ),
 narrow as (
-    select run, source, rank, device, start_ns, end_ns from executions where covers_device is not true
+    select run, source, rank, device, start_ns, end_ns from classified where is_wide is not true
 ),
 copies as (
     select run, source, rank, device, start_ns, end_ns from activity where kind = 'memcpy'
@@ -113,7 +133,7 @@ copy_sums as (
         sum(dur_ns) filter (size_bytes < $small_bytes) as small_ns,
         sum(dur_ns) filter (size_bytes >= $small_bytes and size_bytes < dur_ns * $slow_gb_per_s) as slow_ns
     from memcpys
-    where has_valid_interval(start_ns, end_ns) and matches(run, $run) and matches(rank, $rank) and matches(device, $device)
+    where has_valid_interval(start_ns, end_ns) and matches(run, $run)
     group by run, rank, device
 ),
 measures as (
@@ -197,16 +217,21 @@ judged as (
         end as applies
     from rules
 ),
+run_windows as (
+    select run, sum(window_ns) as run_window_ns from measures group by run
+),
 verdicts as (
     select
-        *,
+        j.*, w.run_window_ns,
         case
-            when applies is null then 'nothing to judge'
-            when not applies then 'fine'
-            when at_stake_ns < $least_share * window_ns then 'minor'
+            when j.applies is null then 'nothing to judge'
+            when not j.applies then 'fine'
+            when sum(j.at_stake_ns) filter (j.applies) over (partition by j.run, j.rule) < $least_share * w.run_window_ns
+                then 'minor'
             else 'act'
         end as verdict
-    from judged
+    from judged as j
+    join run_windows as w on j.run = w.run
 )
 select
     run, rank, device, rule, verdict,
@@ -216,7 +241,9 @@ select
     threshold::double as threshold,
     as_bigint(at_stake_ns) as at_stake_ns,
     window_ns,
-    at_stake_ns / nullif(window_ns, 0) as at_stake_ratio,
-    case when verdict = 'act' then advice end as advice
+    at_stake_ns / nullif(run_window_ns, 0) as at_stake_ratio,
+    case when verdict = 'act' then advice end as advice,
+    as_bigint(run_window_ns) as run_window_ns
 from verdicts
+where matches(rank, $rank) and matches(device, $device)
 order by run, rank, device, verdict = 'act' desc, at_stake_ns desc, rule

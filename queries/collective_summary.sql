@@ -49,7 +49,7 @@
 -- [[report.findings]]
 -- when = "wait_ns > 0.3 * nullif(matched_dur_ns, 0)"
 -- by = "wait_ns"
--- cost = { ns = "wait_ns" }
+-- cost = { ns = "wait_ns", adds = ["collective"], topics = ["waiting"], leads = false }
 -- next = "stragglers"
 -- text = "[{where}: ]of the {collective} kernels that were matched over ranks, {wait_ns of matched_dur_ns} of the time is waiting for the last rank."
 -- advice = "That is no matter of bandwidth: find the straggler, and what it does meanwhile."

@@ -41,7 +41,7 @@
 -- [[report.findings]]
 -- when = "busy_ns < 0.5 * nullif(span_ns, 0)"
 -- by = "span_ns - busy_ns"
--- cost = { ns = "span_ns - busy_ns", topics = ["launches"], detail = 2 }
+-- cost = { ns = "span_ns - busy_ns", adds = true, topics = ["launches"], detail = 2 }
 -- text = "[{where}: ]{what} has something running for only {busy_ns of span_ns} of the time from its first node to its last, in {launches} launches."
 -- advice = "Nodes wait for each other: look at the dependencies that were captured, and capture independent work on streams of its own."
 -- ///

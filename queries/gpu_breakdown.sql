@@ -25,21 +25,21 @@
 -- [[report.findings]]
 -- when = "idle_ns > 0.2 * nullif(window_ns, 0)"
 -- by = "idle_ns"
--- cost = { ns = "idle_ns", of = "window_ns", adds = true, topics = ["data", "host", "launches", "dependency"] }
+-- cost = { ns = "idle_ns", adds = true, topics = ["data", "host", "launches", "dependency"] }
 -- next = "idle_causes"
 -- text = "{where} is idle for {idle_ns of window_ns} of its window."
 -- advice = "See the causes of idle time below: a late host, waiting for other work, or overhead."
 -- [[report.findings]]
 -- when = "exposed_comm_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "exposed_comm_ns"
--- cost = { ns = "exposed_comm_ns", of = "window_ns", adds = true, topics = ["waiting", "transfer"] }
+-- cost = { ns = "exposed_comm_ns", adds = true, topics = ["waiting", "transfer"] }
 -- next = "nccl_share"
 -- text = "{where}: exposed communication takes {exposed_comm_ns of window_ns} of the window."
 -- advice = "Overlap communication with the backward pass (larger buckets, a stream of its own), or look for the straggler."
 -- [[report.findings]]
 -- when = "exposed_memory_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "exposed_memory_ns"
--- cost = { ns = "exposed_memory_ns", of = "window_ns", adds = true, topics = ["copies"], detail = 1 }
+-- cost = { ns = "exposed_memory_ns", adds = true, topics = ["copies"], detail = 1 }
 -- next = "memcpy_throughput"
 -- text = "{where}: exposed copies take {exposed_memory_ns of window_ns} of the window."
 -- advice = "Pin host memory and copy the next batch while this one computes."

@@ -37,7 +37,7 @@
 -- when = "limited_ratio > 0.1 and clock_ratio < 0.97"
 -- by = "1 - clock_ratio"
 -- most = 3
--- cost = { ns = "lost_ns", of = "busy_ns", adds = true, topics = ["clocks"], detail = 1 }
+-- cost = { ns = "lost_ns", adds = true, topics = ["clocks"], detail = 1 }
 -- text = "GPU {card}[ of {host}] runs at {clock_ratio %} of its clock while it works, held back by {reasons} in {limited_ratio %} of the samples[; it reaches {highest_c} °C]."
 -- advice = "Compare the power limit (`nvidia-smi -q -d POWER,PERFORMANCE`), cooling and neighbors with those of a card that is not held back."
 -- ///

@@ -42,7 +42,7 @@
 -- [[report.findings]]
 -- when = "blocks_per_sm < 1 and dur_ns > 0.05 * nullif(kernel_sum_ns, 0) and kernel not ilike 'nccl%'"
 -- by = "dur_ns"
--- cost = { ns = "dur_ns * (1 - blocks_per_sm)" }
+-- cost = { ns = "dur_ns * (1 - blocks_per_sm)", adds = ["kernel"], topics = ["parallelism"], leads = false }
 -- text = "[{where}: ]{kernel} was launched with {blocks} blocks on {sm_count} multiprocessors, and takes {dur_ns of kernel_sum_ns} of the kernel time."
 -- advice = "A larger batch occupies the whole device; else run independent kernels beside it on another stream. One that communicates is meant to be small."
 -- ///

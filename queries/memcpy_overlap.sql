@@ -33,7 +33,7 @@
 -- [[report.findings]]
 -- when = "hidden_ratio < 0.5"
 -- by = "copy_busy_ns - overlap_ns"
--- cost = { ns = "copy_busy_ns - overlap_ns" }
+-- cost = { ns = "copy_busy_ns - overlap_ns", adds = true, topics = ["copies"], leads = false }
 -- text = "[{where}: ]kernels run beside {overlap_ns of copy_busy_ns} of the copying."
 -- advice = "Use pinned memory, `non_blocking=True` and a stream of its own to copy the next batch meanwhile."
 -- ///

@@ -34,7 +34,7 @@
 -- [[report.findings]]
 -- when = "to_bytes <= 65536 and dur_ns > 0.1 * nullif(all_dur_ns, 0)"
 -- by = "dur_ns"
--- cost = { ns = "dur_ns" }
+-- cost = { ns = "dur_ns", adds = true, topics = ["copies"], leads = false }
 -- text = "[{where}: ]{direction} copies of {mean_bytes} on average take {dur_ns of all_dur_ns} of the time of all such copies."
 -- advice = "A copy below 64 KiB costs its latency, not its bytes: put several into one."
 -- ///

@@ -28,7 +28,7 @@
 -- [[report.findings]]
 -- when = "small_dur_ns > 0.1 * nullif(sized_dur_ns, 0)"
 -- by = "small_dur_ns"
--- cost = { ns = "small_dur_ns" }
+-- cost = { ns = "small_dur_ns", adds = true, topics = ["copies"], leads = false }
 -- text = "[{where}: ]{direction} copies spend {small_dur_ns of sized_dur_ns} of their time in small ones ({small_copies} of {copies})."
 -- advice = "Pack small copies into one, and keep scalars on the device: `.item()` in the loop is a copy each."
 -- ///

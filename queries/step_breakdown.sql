@@ -45,7 +45,7 @@
 -- [[report.findings]]
 -- when = "idle_ns > 0.2 * nullif(step_ns, 0)"
 -- by = "idle_ns"
--- cost = { ns = "idle_ns", of = "step_ns", adds = true }
+-- cost = { ns = "idle_ns", of = "step_ns", adds = true, topics = ["data", "host", "launches", "dependency"], leads = false }
 -- next = "idle_causes"
 -- text = "[{where}: ]in step {step} the device is idle for {idle_ns of step_ns}."
 -- advice = "Compare with waiting for data, and with the causes of idle time."

@@ -36,30 +36,30 @@
 -- [[report.findings]]
 -- when = "cost_ns > 0.02 * nullif(window_sum_ns, 0) and cause = 'compute'"
 -- by = "cost_ns"
--- cost = { ns = "cost_ns", of = "window_sum_ns", topics = ["waiting"], detail = 3 }
+-- cost = { ns = "cost_ns", topics = ["waiting"], detail = 3 }
 -- next = "rank_balance"
--- text = "{where} is late because its {detail} kernels take longer than those of the others, which wait for it: {cost_ns of window_sum_ns} of the time of all ranks."
+-- text = "{where} is late because its {detail} kernels take longer than those of the others, which wait for it."
 -- advice = "Compare the rank's clocks, power and temperature, and its share of the work, with those of another one."
 -- [[report.findings]]
 -- when = "cost_ns > 0.02 * nullif(window_sum_ns, 0) and cause = 'host'"
 -- by = "cost_ns"
--- cost = { ns = "cost_ns", of = "window_sum_ns", topics = ["waiting"], detail = 3 }
+-- cost = { ns = "cost_ns", topics = ["waiting"], detail = 3 }
 -- next = "cpu_breakdown"
--- text = "{where} is late because its CPU side launches work later than those of the others, which wait for it: {cost_ns of window_sum_ns} of the time of all ranks."
+-- text = "{where} is late because its CPU side launches work later than those of the others, which wait for it."
 -- advice = "See what its CPU threads do meanwhile: cpu_breakdown, data_loader_wait, op_summary, and the timeline; a pause of one rank may be garbage collection or a slow core."
 -- [[report.findings]]
 -- when = "cost_ns > 0.02 * nullif(window_sum_ns, 0) and cause not in ('compute', 'host', 'start')"
 -- by = "cost_ns"
--- cost = { ns = "cost_ns", of = "window_sum_ns", topics = ["waiting"], detail = 3 }
+-- cost = { ns = "cost_ns", topics = ["waiting"], detail = 3 }
 -- next = "rank_balance"
--- text = "{where} is late because of {cause}, which takes longer than on the others; they wait for it: {cost_ns of window_sum_ns} of the time of all ranks."
+-- text = "{where} is late because of {cause}, which takes longer than on the others; they wait for it."
 -- advice = "Compare its gpu_breakdown and idle_causes with those of another rank."
 -- [[report.findings]]
 -- when = "cost_ns > 0.02 * nullif(window_sum_ns, 0) and cause = 'start'"
 -- by = "cost_ns"
--- cost = { ns = "cost_ns", of = "window_sum_ns", topics = ["waiting"], detail = 3 }
+-- cost = { ns = "cost_ns", topics = ["waiting"], detail = 3 }
 -- next = "stragglers"
--- text = "{where} enters its first collective late, and the others wait for it: {cost_ns of window_sum_ns} of the time of all ranks. Its recording begins later than theirs, so the cause is not recorded."
+-- text = "{where} enters its first collective late, and the others wait for it. Its recording begins later than theirs, so the cause is not recorded."
 -- advice = "Start the profilers of all ranks behind a barrier, and record two steps or more: then what the rank did since the last common collective is known."
 -- ///
 with executions as not materialized (

@@ -41,21 +41,21 @@
 -- [[report.findings]]
 -- when = "idle_ns > 0.2 * (bin_ns - outside_ns) and idle_ns * sum(bin_ns - outside_ns) over (partition by run, rank, device) > 2 * (bin_ns - outside_ns) * sum(idle_ns) over (partition by run, rank, device)"
 -- by = "idle_ns"
--- cost = { ns = "idle_ns" }
+-- cost = { ns = "idle_ns", topics = ["data", "host", "launches", "dependency"], leads = false }
 -- next = "idle_causes"
 -- text = "From {at_ns} on, {where} idles for {idle_ns of bin_ns}: at least twice its average."
 -- advice = "Zoom in there: at the beginning it is warm-up, which later steps do not pay; between steps it is the data, a checkpoint or a validation. See the causes of idle time below."
 -- [[report.findings]]
 -- when = "exposed_comm_ns > 0.1 * (bin_ns - outside_ns) and exposed_comm_ns * sum(bin_ns - outside_ns) over (partition by run, rank, device) > 2 * (bin_ns - outside_ns) * sum(exposed_comm_ns) over (partition by run, rank, device)"
 -- by = "exposed_comm_ns"
--- cost = { ns = "exposed_comm_ns" }
+-- cost = { ns = "exposed_comm_ns", topics = ["waiting", "transfer"], leads = false }
 -- next = "nccl_share"
 -- text = "From {at_ns} on, {where} has {exposed_comm_ns of bin_ns} of exposed communication: at least twice its average."
 -- advice = "Look there for the straggler, and for a collective that nothing can hide (the first, the last, a barrier)."
 -- [[report.findings]]
 -- when = "exposed_memory_ns > 0.1 * (bin_ns - outside_ns) and exposed_memory_ns * sum(bin_ns - outside_ns) over (partition by run, rank, device) > 2 * (bin_ns - outside_ns) * sum(exposed_memory_ns) over (partition by run, rank, device)"
 -- by = "exposed_memory_ns"
--- cost = { ns = "exposed_memory_ns" }
+-- cost = { ns = "exposed_memory_ns", topics = ["copies"], leads = false }
 -- next = "memcpy_throughput"
 -- text = "From {at_ns} on, {where} has {exposed_memory_ns of bin_ns} of exposed copies: at least twice its average."
 -- advice = "Where it is the beginning, it is the model and its data going to the device once; else pin host memory and copy while this batch computes."

@@ -25,9 +25,24 @@ LEAST = 0.01
 
 
 def lead(name: str, share: float, detail: int, *topics: str) -> Lead:
-    cost = Cost("1", None, adds=False, topics=topics, detail=detail)
+    cost = Cost("1", None, adds=None, topics=topics, detail=detail)
     finding = Finding("true", "1", name, None, 1, None, cost)
-    return Lead("advice", finding, share, share, None, None, name, "", "", "")
+    return Lead(
+        query="advice",
+        finding=finding,
+        cost_ns=1_000_000 * share,
+        whole_ns=1_000_000,
+        added=1,
+        share=share,
+        unexplained=share,
+        rest=share,
+        rank=None,
+        step=None,
+        sentence=name,
+        advice="",
+        evidence="",
+        next_command="",
+    )
 
 
 def rests(*found: Lead) -> list[tuple[str, float]]:
@@ -47,7 +62,10 @@ def test_what_is_left_of_a_symptom_is_ranked_by_the_rest() -> None:
 
 def test_findings_together_cost_no_more_than_the_figure_that_they_are_part_of() -> None:
     late, sent, idle = lead("late", 0.3, 3, "waiting"), lead("sent", 0.1, 2, "transfer"), lead("idle", 0.2, 1, "host")
-    ceilings = [Ceiling(frozenset({"waiting", "transfer"}), 0.2), Ceiling(frozenset({"host"}), 0.5)]
+    ceilings = [
+        Ceiling(frozenset({"waiting", "transfer"}), 0.2, "exposed communication"),
+        Ceiling(frozenset({"host"}), 0.5, "idle time"),
+    ]
     limited = limit(explain([late, sent, idle], LEAST), ceilings, LEAST)
     assert [(each.sentence, round(each.rest, 6)) for each in limited] == [("idle", 0.2), ("late", 0.15), ("sent", 0.05)]
 
@@ -145,9 +163,7 @@ def test_a_run_on_the_cpu_has_figures_of_the_cpu(tmp_path: Path) -> None:
     leads = {each.query: each.rest for each in found.leads}
     assert leads == {"cpu_communication": pytest.approx(30 / 200), "cpu_breakdown": pytest.approx(30 / 200)}
     assert found.work == "Self time of ops: aten::mm 100.0 %"
-    assert "Largest possible savings, as shares of the windows of the run's ranks on the CPU:" in repr(
-        Summaries([found])
-    )
+    assert "the windows of its ranks on the CPU added up: 200 ns:" in " ".join(repr(Summaries([found])).split())
 
 
 def test_a_run_of_counters_alone_has_no_figures_and_names_the_query(tmp_path: Path) -> None:

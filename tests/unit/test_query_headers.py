@@ -17,7 +17,7 @@ from tracelab.client import Lab
 from tracelab.errors import NoDataError, UsageError
 from tracelab.query import execute, library, spec
 from tracelab.report import SECTIONS
-from tracelab.report.findings import matching_rows_sql
+from tracelab.report.costs import matching_rows_sql
 from tracelab.report.windows import ensure_windows
 from tracelab.store import computed_tables, execution, session
 

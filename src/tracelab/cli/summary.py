@@ -36,9 +36,9 @@ def command(
 ) -> None:
     """Print what matters in each run: five figures, and the three findings that could save most of its time.
 
-    Shares are of the windows of all GPUs of the run (of the steps for waiting for data, of the windows of ranks on a
-    CPU), and upper bounds of what the run saves if the cause is gone. A symptom that a listed cause explains is not
-    listed again. Of more than three runs each has two lines.
+    Shares are of the run's measured time, the windows of all its GPUs added up (of all steps for waiting for data, of
+    the windows of ranks on a CPU), and upper bounds of what the run saves if the cause is gone. A symptom that a listed
+    cause explains is not listed again. Of more than three runs each has two lines.
 
     """
     if names and runs:

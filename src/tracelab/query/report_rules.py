@@ -34,11 +34,11 @@ CLAUSE = re.compile(r"\[([^][]*\{[^][]*)\]")
 
 WHERE = "where"
 LEAST_SHARE = 0.01
-"""A finding that costs a smaller share of the window is not shown unless requested."""
+"""A finding that costs a smaller share of the run's measured time is not shown."""
 
-TOPICS = ("waiting", "transfer", "data", "host", "launches", "dependency", "copies", "clocks")
+TOPICS = ("waiting", "transfer", "data", "host", "launches", "dependency", "copies", "clocks", "parallelism")
 """What time can be lost to: waiting for other ranks, communication itself, waiting for data, a late CPU side, gaps
-between kernels, work that waits for other work, copies, low clocks."""
+between kernels, work that waits for other work, copies, low clocks, kernels that leave multiprocessors free."""
 
 _LAST = 99
 
@@ -47,17 +47,20 @@ _LAST = 99
 class Cost:
     """The time that a finding is about, as SQL over the answer's columns: an upper bound of what can be recovered.
 
-    `of` is what it is a share of; by default the window of the row's device, else of all devices of its rank or run.
-    `adds`: the costs of the rows are parts of one time, and so are their `of`: the sums are the cost to the run.
+    It is a share of the measured time of the run: its windows, or, for queries that measure steps, the sum of `of` over
+    all rows of the run. `adds` names columns: the costs of rows with the same values add up. Without a name, those of
+    all rows of the run add up; with None, each row has its own cost.
     """
 
     ns: str
     of: str | None
-    adds: bool
+    adds: tuple[str, ...] | None
     topics: tuple[str, ...]
-    """What the time is lost to, of TOPICS; without any, the finding never leads."""
+    """What the time is lost to, of TOPICS."""
     detail: int
     """Of findings of one topic the one with the larger number has more detail: a cause more than its symptom."""
+    leads: bool = True
+    """Whether the summary ranks the finding; others repeat what it ranks, or bound the cost by a rule of thumb."""
 
 
 @dataclass(frozen=True)
@@ -156,20 +159,33 @@ def _parse_finding(entry: object, columns: Mapping[str, str]) -> Finding:
         raise ValueError(f"[[report.findings]] has each = {each!r}, which is not a column of the query")
     when, by, text = map(str, texts)
     next_query = str(entry["next"]) if "next" in entry else None
-    return Finding(when, by, text, advice, int(most), each, _parse_cost(entry.get("cost")), next_query)
+    return Finding(when, by, text, advice, int(most), each, _parse_cost(entry.get("cost"), columns), next_query)
 
 
-def _parse_cost(entry: object) -> Cost | None:
+_COST_KEYS = frozenset({"ns", "of", "adds", "topics", "detail", "leads"})
+
+
+def _parse_cost(entry: object, columns: Mapping[str, str]) -> Cost | None:
     if entry is None:
         return None
-    if not isinstance(entry, dict) or set(entry) - {"ns", "of", "adds", "topics", "detail"} or "ns" not in entry:
-        raise ValueError("[[report.findings]]: cost has ns, and may have of, adds, topics and detail")
+    if not isinstance(entry, dict) or set(entry) - _COST_KEYS or "ns" not in entry:
+        raise ValueError("[[report.findings]]: cost has ns, and may have of, adds, topics, detail and leads")
     topics = tuple(map(str, entry.get("topics", ())))
+    if not topics:
+        raise ValueError(f"[[report.findings]]: cost needs topics, of {', '.join(TOPICS)}")
     if unknown := [topic for topic in topics if topic not in TOPICS]:
         raise ValueError(f"[[report.findings]]: cost has the topic {unknown[0]!r}; there are {', '.join(TOPICS)}")
-    of = entry.get("of")
+    adds, of = entry.get("adds", False), entry.get("of")
+    names = tuple(map(str, adds)) if isinstance(adds, list) else ()
+    if unknown := [name for name in names if name not in columns]:
+        raise ValueError(f"[[report.findings]]: cost has adds = {unknown[0]!r}, which is not a column of the query")
     return Cost(
-        str(entry["ns"]), None if of is None else str(of), bool(entry.get("adds")), topics, int(entry.get("detail", 0))
+        ns=str(entry["ns"]),
+        of=None if of is None else str(of),
+        adds=names if adds else None,
+        topics=topics,
+        detail=int(entry.get("detail", 0)),
+        leads=entry.get("leads") is not False,
     )
 
 

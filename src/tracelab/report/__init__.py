@@ -4,7 +4,8 @@
 
 A query enters by its header: `[report]` names the section and the findings (tracelab.query.report_rules).
 A section beyond query results is a function in `SECTIONS`: it takes a `ReportSession` (an open store:
-`run_named("gpu_breakdown")`, the connection `con`, the chosen `runs`) and returns a `Section`, or None without data.
+`run_named("gpu_breakdown")`, the connection `con`, the chosen `runs`) and the findings of the summaries by run, and
+returns a `Section`, or None without data.
 It escapes what it writes into `body` (`html.escape_text` for names). Values for its scripts go into `data`: the block
 "timeline" is read with `tracelab.json("timeline")`. Its scripts are files in assets, named in `scripts`; they follow
 the report's own, which define:
@@ -36,6 +37,7 @@ from tracelab.report.html import Section
 from tracelab.report.page import render_head, render_page
 from tracelab.report.part import render_missing, render_query
 from tracelab.report.summary.html import render_summaries
+from tracelab.report.summary.leads import RunLeads
 from tracelab.report.summary.summarize import summarize_answers
 from tracelab.report.table_cache import cache_small_tables
 from tracelab.report.timeline import drawn_runs, render_timeline
@@ -43,7 +45,10 @@ from tracelab.report.verdict import render_verdict
 
 __all__ = ["Answer", "ReportSession", "Section", "report"]
 
-SECTIONS: dict[str, Callable[[ReportSession], Section | None]] = {"health": render_health, "when": render_timeline}
+SECTIONS: dict[str, Callable[[ReportSession, RunLeads], Section | None]] = {
+    "health": lambda session, _: render_health(session),
+    "when": render_timeline,
+}
 """Sections that a function builds, which runs its own queries."""
 
 _UNFOLDED = ("time", "comparison")
@@ -56,7 +61,7 @@ _MOST_SUMMARIES = 200
 def report(store: Path, runs: tuple[str, ...] = (), *, aligned: bool = False, all_findings: bool = False) -> str:
     """Return the report as HTML, with the times of all ranks on one clock if `aligned`.
 
-    With `all_findings`, findings that cost less than 1 % of the window are shown, too.
+    With `all_findings`, findings that cost less than 1 % of the run's measured time are shown, too.
 
     Raises NoDataError if the store is empty or lacks one of the runs.
     """
@@ -77,6 +82,7 @@ def _sections(session: ReportSession) -> Iterator[Section]:
     """Yield the sections in order: built by a function, or of the results of their queries."""
     selected = session.run_all(_report_queries())
     summaries = summarize_answers(session, {answer.query.name: answer for answer in selected})
+    leads = {each.run: each.leads for each in summaries}
     for part, title in _ordered_sections(session):
         if part == "summary":
             drawn = frozenset(drawn_runs(session))
@@ -84,13 +90,14 @@ def _sections(session: ReportSession) -> Iterator[Section]:
             yield Section(part, title, render_summaries(listed, named=session.several, drawn=drawn))
             continue
         if part in SECTIONS:
-            if (section := SECTIONS[part](session)) is not None:
+            if (section := SECTIONS[part](session, leads)) is not None:
                 yield section
             continue
         answers = [each for each in selected if each.query.report and each.query.report.section == part]
         filled = [answer for answer in answers if answer.table is not None]
         body = "\n".join(
-            render_query(session, answer, is_unfolded=at == 0 and part in _UNFOLDED) for at, answer in enumerate(filled)
+            render_query(session, answer, leads, is_unfolded=at == 0 and part in _UNFOLDED)
+            for at, answer in enumerate(filled)
         )
         if part == "comparison" and len(session.run_names) == _COMPARED:
             body = f"{render_verdict(session)}\n{body}"

@@ -48,7 +48,7 @@ class ReportSession:
     alignment: Alignment | None = None
     """What moves the times of ranks; None where they are as recorded."""
     least_share: float = LEAST_SHARE
-    """Findings that cost a smaller share of the window are left out."""
+    """Findings that cost a smaller share of the measured time of their run are left out."""
 
     @property
     def several(self) -> bool:

@@ -1,149 +1,26 @@
-"""Render the findings of a query's header for the rows of its result, with values and shares."""
+"""Render the findings of a query's header for the rows of its result, each with what it costs the run."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
-from tracelab.foreign_text import escape_controls
-from tracelab.output.labels import IDENTITY, shorten
-from tracelab.output.plain_values import exact_text, to_plain
-from tracelab.output.text_table import format_cells
-from tracelab.output.units import Quantity, column_unit, format_percent, format_scaled
-from tracelab.plot.labels import LABEL_CELLS, varying_columns
-from tracelab.query.report_rules import CLAUSE, LEAST_SHARE, PLACEHOLDER, WHERE, Finding, Report
+from tracelab.output.units import Quantity, format_percent, format_scaled
+from tracelab.query.report_rules import LEAST_SHARE, PLACEHOLDER, Finding, Report
 from tracelab.query.spec import Query
 from tracelab.report.answers import ReportSession
+from tracelab.report.costs import ADDED, CHECKED, COST_SHARE, MATCHING, STEP, matching_rows_sql
 from tracelab.report.html import escape_text, render_prose, render_value
+from tracelab.report.sentences import FindingContext, build_context, fill_sentence
+from tracelab.report.summary.leads import Lead, RunLeads, list_findings
+from tracelab.report.summary.symptoms import relate
 from tracelab.report.windows import ensure_windows
 from tracelab.store import execution
 
-SHARE = "\x1bshare "  # no column has this name
-_CALLED = {"run": "{}", "before": "before: {}", "after": "after: {}", "rank": "rank {}", "device": "GPU {}"}
-_ONE = re.compile(r"^ (call|block|cell|pair|event|kernel|launch|step|epoch|class)(?:es|s)\b")
-
-
-@dataclass(frozen=True)
-class FindingContext:
-    """Rows of one finding: by column, exact values and formatted ones.
-
-    `places` identifies each row where there are several; `nouns` names it otherwise.
-
-    """
-
-    exact: Mapping[str, Sequence[str | None]]
-    formatted: Mapping[str, Sequence[str]]
-    places: Sequence[str | None]
-    nouns: Sequence[str]
-
-
-def build_context(query: Query, answer: pa.Table, rows: pa.Table, *, several: bool) -> FindingContext:
-    """Build the context of some rows of a result; `several`: the page has several runs."""
-    host = "host" if query.chart and query.chart.host else ""
-    identities = rows.select([name for name in IDENTITY if name in rows.column_names]).to_pylist()
-    return FindingContext(
-        {
-            name: [None if each is None else exact_text(each) for each in to_plain(rows.column(name))]
-            for name in rows.column_names
-        },
-        {field.name: format_cells(field, rows.column(at)) for at, field in enumerate(rows.schema)},
-        _identify_rows(answer, identities, host, several=several),
-        [_noun(row, host) for row in identities] or ["it"] * rows.num_rows,
-    )
-
-
-def _identify_rows(
-    answer: pa.Table, rows: Sequence[dict[str, object]], host: str, *, several: bool
-) -> list[str | None]:
-    """Return run, rank and device of each row, where there are several."""
-    identity = [name for name in IDENTITY if name in answer.column_names]
-    differ = varying_columns(answer.select(identity).to_pylist(), identity)
-    columns = [name for name in identity if name in differ or (name == "run" and several)]
-    return [
-        " · ".join(
-            _CALLED[name].format(shorten(escape_controls(str(row[name])), LABEL_CELLS))
-            if row[name] is not None
-            else host
-            for name in columns
-            if row[name] is not None or (name == "device" and host)
-        )
-        or None
-        for row in rows
-    ]
-
-
-def _noun(row: Mapping[str, object], host: str) -> str:
-    if row.get("device") is not None:
-        return "the GPU"
-    return (f"the {host}" if host and "device" in row else "") or ("the process" if "rank" in row else "the run")
-
-
-def fill_sentence(text: str, rows: FindingContext, row: int) -> str:
-    """Render a sentence as HTML; a clause in [ ] is omitted if one of its values is NULL."""
-    parts, at = [], 0
-    for clause in CLAUSE.finditer(text):
-        parts.append(_fill_text(text[at : clause.start()], rows, row))
-        if all(_has_value(each, rows, row) for each in PLACEHOLDER.finditer(clause[1])):
-            parts.append(_fill_text(clause[1], rows, row))
-        at = clause.end()
-    sentence = "".join([*parts, _fill_text(text[at:], rows, row)])
-    return sentence[:1].upper() + sentence[1:]
-
-
-def _has_value(placeholder: re.Match[str], rows: FindingContext, row: int) -> bool:
-    if placeholder["part"] == WHERE:
-        return rows.places[row] is not None
-    return all(rows.exact[name][row] is not None for name in (placeholder["part"], placeholder["whole"]) if name)
-
-
-def _fill_text(text: str, rows: FindingContext, row: int) -> str:
-    """Fill values into a text, with singular nouns after a count of one."""
-    parts, at, is_one = [], 0, False
-    for placeholder in PLACEHOLDER.finditer(text):
-        parts += [
-            _fix_singular(text[at : placeholder.start()], is_one=is_one),
-            _render_placeholder(placeholder, rows, row),
-        ]
-        is_plain = placeholder["part"] != WHERE and not placeholder["whole"]
-        at, is_one = placeholder.end(), is_plain and rows.exact[placeholder["part"]][row] == "1"
-    return "".join([*parts, _fix_singular(text[at:], is_one=is_one)])
-
-
-def _fix_singular(text: str, *, is_one: bool) -> str:
-    return render_prose(_ONE.sub(lambda word: f" {word[1]}", text) if is_one else text)
-
-
-def _render_placeholder(placeholder: re.Match[str], rows: FindingContext, row: int) -> str:
-    part, total = placeholder["part"], placeholder["whole"]
-    if part == WHERE:
-        place = rows.places[row]
-        return rows.nouns[row] if place is None else f"<b>{escape_text(place)}</b>"
-    if total is not None:
-        share = rows.exact[SHARE + placeholder[0]][row]
-        terms = " of ".join(
-            render_value(rows.formatted[name][row], rows.exact[name][row] or "") for name in (part, total)
-        )
-        return f"{render_value(format_percent(float(share)), share)} ({terms})" if share else terms
-    exact = rows.exact[part][row] or ""
-    text = format_percent(float(exact)) if placeholder["percent"] else _append_unit(part, rows.formatted[part][row])
-    return render_value(text, exact)
-
-
-def _append_unit(column: str, text: str) -> str:
-    """Append the unit to a rate, which otherwise has it in the column's name only."""
-    symbol = column_unit(column)
-    return f"{text} {symbol}" if symbol else text
-
-
-_OF_WINDOWS = ("run", "rank", "device")
-HELD_ROWS = "\x1bheld"
-_RULE, _HELD, _ALL, _OF = "\x1brule", HELD_ROWS, "\x1ball", "\x1bof"
-COST, COST_SHARE, STEP = "\x1bcost", "\x1bcost share", "\x1bstep"
-"""Columns of matching rows: the cost in ns, its share of the window, and the length of a step in ns."""
 _MINOR = (
-    f"<li class=minor>What the rules find costs less than {LEAST_SHARE:.0%} of the window and is not shown; "
-    "<code>tracelab report --all-findings</code> shows it."
+    f"<li class=minor>What the rules find costs less than {100 * LEAST_SHARE:.0f} % of the run's measured time "
+    "and is not shown."
 )
 _MOST_RUNS = 200
 """With more runs, the page shows the findings of the whole only."""
@@ -163,8 +40,11 @@ class _RuleCounts:
     open: int
 
 
-def render_findings(session: ReportSession, query: Query, answer: pa.Table) -> str:
-    """Render the findings of the whole result, and of each run for the run selector."""
+def render_findings(session: ReportSession, query: Query, answer: pa.Table, leads: RunLeads | None = None) -> str:
+    """Render the findings of the whole result, and of each run for the run selector.
+
+    `leads` are the findings of each run's summary, to which costs refer.
+    """
     if query.report is None or not query.report.findings:
         return ""
     of_runs = "run" in answer.column_names and len(session.run_names) > 1
@@ -185,10 +65,13 @@ def render_findings(session: ReportSession, query: Query, answer: pa.Table) -> s
                 else None
             )
             if rows is not None and rows.num_rows:
-                runs = rows.column("run").to_pylist() if scope else [None] * rows.num_rows
                 context = build_context(query, answer, rows, several=session.several)
-                for row, run in enumerate(runs):
-                    items.setdefault(run, []).append(_render_item(at, finding, context, row, sql, is_whole=run is None))
+                for row, place in enumerate(rows.to_pylist()):
+                    run = place.get("run")
+                    cost = render_cost(place, query.name, finding, (leads or {}).get(str(run), ()))
+                    items.setdefault(run if scope else None, []).append(
+                        _render_item(at, finding, context, row, cost, sql, is_whole=not scope)
+                    )
     session.con.unregister("answer")
     lists = {run: "".join(items.get(run, [])) or _summarize_rules(query.report, each) for run, each in counts.items()}
     return _wrap_lists(session, lists, of_runs=of_runs) + (_ALONE if of_runs and not by_run else "")
@@ -239,7 +122,9 @@ def _summarize_rules(report: Report, counts: _RuleCounts) -> str:
     return f"<li class=fine>{render_prose(report.ok_text)}{note}" if report.ok_text and not undecided else ""
 
 
-def _render_item(at: int, finding: Finding, rows: FindingContext, row: int, sql: str, *, is_whole: bool) -> str:
+def _render_item(
+    at: int, finding: Finding, rows: FindingContext, row: int, cost: str, sql: str, *, is_whole: bool
+) -> str:
     """Render a finding: sentence, advice, and rule with threshold and number of rows.
 
     Parts that the lists of all runs share appear in the whole's list only, where a script finds them.
@@ -252,10 +137,9 @@ def _render_item(at: int, finding: Finding, rows: FindingContext, row: int, sql:
         if finding.each
         else ""
     )
-    count = f"{rows.formatted[_HELD][row]} of {rows.formatted[_ALL][row]} rows{group}"
+    count = f"{rows.formatted[MATCHING][row]} of {rows.formatted[CHECKED][row]} rows{group}"
     sentence = fill_sentence(finding.text, rows, row)
     advice = f" <span class=advice>{fill_sentence(finding.advice, rows, row)}</span>" if finding.advice else ""
-    cost = render_cost(rows.exact[COST_SHARE][row], rows.exact[STEP][row])
     advice = f"{cost}{advice}"
     if is_whole:
         rule = (
@@ -268,76 +152,28 @@ def _render_item(at: int, finding: Finding, rows: FindingContext, row: int, sql:
     return f'<li data-finding={at} data-count="{count}">{sentence}{own_advice}'
 
 
-def render_cost(share: str | None, step_ns: str | None) -> str:
-    """Render a cost as a share of the window, and as time of a step where steps are known."""
-    if share is None:
+def render_cost(row: Mapping[str, Any], query: str, finding: Finding, leads: Sequence[Lead]) -> str:
+    """Render what a finding costs its run: as the summary has it, as a symptom of its findings, or by itself."""
+    share = row[COST_SHARE]
+    if share is None or finding.cost is None:
         return ""
-    value = float(share)
-    of_window = f"{render_value(format_percent(value), share)} of the window"
+    relation = relate(leads, query, finding, row.get("rank"))
+    if relation.is_lead is not None:
+        rest = leads[relation.is_lead - 1].rest
+        return f" <span class=cost>Finding {relation.is_lead} of the summary: {_amount(rest, row[STEP])}.</span>"
+    causes = list_findings(relation.numbers)
+    if relation.is_symptom(share):
+        return f" <span class=cost>Symptom of {causes} of the summary.</span>"
+    added = f", {row[ADDED]:,} such rows added up" if row[ADDED] > 1 else ""
+    part = "is" if len(relation.numbers) == 1 else "are"
+    known = f"; {causes} of the summary {part} part of it" if relation.numbers else ""
+    kind, rank = ("Cost", "") if finding.cost.leads else ("Bound", "; the summary does not rank it")
+    return f" <span class=cost>{kind}: at most {_amount(share, row[STEP])}{added}{known}{rank}.</span>"
+
+
+def _amount(share: float, step_ns: float | None) -> str:
+    of_run = f"{render_value(format_percent(share), str(share))} of the run's measured time"
     if step_ns is None:
-        return f" <span class=cost>At stake: at most {of_window}.</span>"
-    per_step_ns = round(value * float(step_ns))
-    per_step = render_value(format_scaled(per_step_ns, Quantity.DURATION), f"{per_step_ns} ns")
-    return f" <span class=cost>At stake: at most {per_step} of a step, {of_window}.</span>"
-
-
-def matching_rows_sql(finding: Finding, scope: str, columns: Sequence[str], *, least_share: float = LEAST_SHARE) -> str:
-    """Return SQL for the first matching rows, overall or per run, with counts, costs and the shares in the text.
-
-    `columns` are those of the answer. Rows with a cost of a smaller share than `least_share` are left out.
-    """
-    ratios = {
-        match[0]: match for match in PLACEHOLDER.finditer(finding.text + (finding.advice or "")) if match["whole"]
-    }
-    shares = "".join(
-        f', {each["part"]} / nullif({each["whole"]}, 0) as "{SHARE}{placeholder}"'
-        for placeholder, each in ratios.items()
-    )
-    group, partition = (_partition_clause(*names) for names in ((scope, finding.each or ""), (scope,)))
-    cost = finding.cost
-    return _MATCHING_ROWS.format(
-        when=finding.when,
-        shares=shares,
-        cost_ns=cost.ns if cost else "null",
-        of_ns=(cost and cost.of) or "null",
-        same=" and ".join(
-            f"w.{name} is not distinct from " + (f'r."{name}"' if name in columns else "null") for name in _OF_WINDOWS
-        ),
-        group=group,
-        partition=partition,
-        has_values="".join(f' and "{name}" is not null' for name in finding.required),
-        least_share=least_share,
-        order=f'order by "{COST_SHARE}" desc nulls last, ({finding.by}) desc nulls last',
-        most_in_group=1 if finding.each else finding.most,
-        most=finding.most,
-    )
-
-
-_MATCHING_ROWS = f"""\
-with rules as (
-    select *, coalesce(({{when}}), false) as "{_RULE}", ({{cost_ns}})::double as "{COST}",
-        ({{of_ns}})::double as "{_OF}"{{shares}}
-    from answer
-),
-costed as (
-    select r.*, "{COST}" / nullif(coalesce("{_OF}", w.window_ns), 0) as "{COST_SHARE}", w.step_ns as "{STEP}"
-    from rules as r
-    left join report.windows as w on {{same}}
-),
-counted as (
-    select *, count(*) over ({{group}}) as "{_ALL}", count(*) filter ("{_RULE}") over ({{group}}) as "{_HELD}"
-    from costed
-),
-firsts as (
-    from counted
-    where "{_RULE}"{{has_values}} and coalesce("{COST_SHARE}", 1) >= {{least_share}}
-    qualify row_number() over ({{group}} {{order}}) <= {{most_in_group}}
-)
-from firsts
-qualify row_number() over ({{partition}} {{order}}) <= {{most}}
-{{order}}"""
-
-
-def _partition_clause(*names: str) -> str:
-    columns = ", ".join(f'"{name}"' for name in names if name)
-    return f"partition by {columns}" if columns else ""
+        return of_run
+    per_step_ns = round(share * step_ns)
+    return f"{of_run}, {render_value(format_scaled(per_step_ns, Quantity.DURATION), f'{per_step_ns} ns')} of a step"

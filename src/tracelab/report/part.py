@@ -10,6 +10,7 @@ from tracelab.report.charts.chart import build_chart
 from tracelab.report.findings import render_findings
 from tracelab.report.html import escape_text, render_prose
 from tracelab.report.page import runs_attribute
+from tracelab.report.summary.leads import RunLeads
 from tracelab.report.table import row_count_note, select_rows, table_html
 
 _NOT_BY_RUN = "<p class=cut data-picked hidden>Each row covers several runs, so all rows are shown.</p>"
@@ -17,8 +18,13 @@ _OPEN_ROWS = 12
 """Tables of at most this many rows are open initially."""
 
 
-def render_query(session: ReportSession, answer: Answer, *, is_unfolded: bool = False) -> str:
-    """Render the article of a result with rows: findings, and the rest folded unless `is_unfolded`."""
+def render_query(
+    session: ReportSession, answer: Answer, leads: RunLeads | None = None, *, is_unfolded: bool = False
+) -> str:
+    """Render the article of a result with rows: findings, and the rest folded unless `is_unfolded`.
+
+    `leads` are the findings of each run's summary.
+    """
     query, table = answer.query, answer.table
     if table is None:
         raise ValueError(f"{query.name} has no result")
@@ -30,7 +36,7 @@ def render_query(session: ReportSession, answer: Answer, *, is_unfolded: bool = 
     parts = [
         f'<article class=part id="{query.name}"{runs_attribute(session, answer)}><h3>{escape_text(query.title)}</h3>',
         _NOT_BY_RUN if session.several and "run" not in table.column_names else "",
-        render_findings(session, query, table),
+        render_findings(session, query, table, leads),
         f"<details class=fold{' open' * is_unfolded}><summary>{_folded_parts(query)}</summary>",
         _chart_place(query, build_chart(query, table, indices, several=session.several)),
         f"<details class=data{is_open}><summary>Table: {count}</summary>",

@@ -11,6 +11,7 @@ from tracelab.query import execute, library
 from tracelab.report.answers import ReportSession
 from tracelab.report.findings import render_findings
 from tracelab.report.html import Section, escape_text, render_prose
+from tracelab.report.summary.leads import RunLeads
 from tracelab.report.table import table_html
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ _LEVELS = ("allocated_bytes", "max_allocated_bytes", "reserved_bytes")
 _Key = tuple[str, int, int | None]
 
 
-def render_timeline(session: ReportSession) -> Section | None:
-    """Render the section, if there is any GPU activity."""
+def render_timeline(session: ReportSession, leads: RunLeads | None = None) -> Section | None:
+    """Render the section, if there is any GPU activity; `leads` are the findings of each run's summary."""
     devices = _devices(session)
     if not devices:
         return None
@@ -54,7 +55,7 @@ def render_timeline(session: ReportSession) -> Section | None:
     coarse = session.run_named("timeline", bins=table_bins).table
     body = [
         f'<article class="part" id="{answer.query.name}"><h3>{escape_text(answer.query.title)}</h3>',
-        render_findings(session, answer.query, coarse) if coarse is not None else "",
+        render_findings(session, answer.query, coarse, leads) if coarse is not None else "",
         f"<p>{render_prose(_EXPLAINED)}</p>",
         _legend(),
         *(_figure(number, run) for number, run in enumerate(embedded)),

@@ -1,4 +1,4 @@
-"""What the costs of findings are shares of: the window of each device, rank and run, and the length of its steps."""
+"""Create the table report.windows: the measured time of each run, of which costs are shares, and its median step."""
 
 import duckdb
 import pyarrow as pa
@@ -7,71 +7,67 @@ _NO_WINDOWS = pa.table(
     {
         "run": pa.array([], pa.string()),
         "rank": pa.array([], pa.int32()),
-        "device": pa.array([], pa.int32()),
         "window_ns": pa.array([], pa.int64()),
     }
 )
 _NO_STEPS = pa.table(
     {
         "run": pa.array([], pa.string()),
-        "rank": pa.array([], pa.int32()),
         "step": pa.array([], pa.int64()),
         "step_ns": pa.array([], pa.int64()),
     }
 )
-
 _CREATE = """
 create or replace table report.windows as
-with known as (
-    select run, rank, device, window_ns from gpu_windows
+with on_gpus as (
+    select run, sum(window_ns) as window_ns from gpu_windows group by run
 ),
-devices as (
-    from known
-    union all
-    select run, rank, null, max(end_ns) - min(start_ns)
-    from ops
-    where run not in (select run from known)
-    group by run, rank
+on_cpus as (
+    select run, sum(window_ns) as window_ns
+    from (select run, rank, max(window_ns) as window_ns from cpu_windows group by run, rank)
+    where run not in (select run from on_gpus)
+    group by run
 ),
-parts as (
-    select run, rank, device, window_ns from devices
+measured as (
+    from on_gpus
     union all
-    select run, rank, null, sum(window_ns) from devices group by run, rank
-    union all
-    select run, null, null, sum(window_ns) from devices group by run
+    from on_cpus
 ),
 lengths as (
-    select run, rank, median(step_ns) as step_ns from step_lengths where step is not null group by run, rank
-    union all
-    select run, null, median(step_ns) from step_lengths where step is not null group by run
+    select run, median(step_ns) as step_ns from step_lengths where step is not null group by run
 )
-select p.run, p.rank, p.device, max(p.window_ns)::double as window_ns, any_value(l.step_ns) as step_ns
-from parts as p
-left join lengths as l on p.run = l.run and p.rank is not distinct from l.rank
-group by p.run, p.rank, p.device
+select run, m.window_ns::double as window_ns, l.step_ns::double as step_ns
+from measured as m
+full join lengths as l using (run)
 """
 
 
 def ensure_windows(con: duckdb.DuckDBPyConnection) -> None:
-    """Create an empty table report.windows unless there is one: findings then have the shares that they bring along."""
+    """Create an empty table report.windows unless there is one: costs then have a share where they count steps."""
     con.execute("create schema if not exists report").fetchall()
-    con.execute(
-        "create table if not exists report.windows "
-        "(run varchar, rank int, device int, window_ns double, step_ns double)"
-    ).fetchall()
+    con.execute("create table if not exists report.windows (run varchar, window_ns double, step_ns double)").fetchall()
 
 
-def create_windows(con: duckdb.DuckDBPyConnection, breakdown: pa.Table | None, steps: pa.Table | None) -> None:
-    """Create the table report.windows from the answers of gpu_breakdown and step_breakdown; None are no rows.
+def create_windows(
+    con: duckdb.DuckDBPyConnection, gpus: pa.Table | None, cpus: pa.Table | None, steps: pa.Table | None
+) -> None:
+    """Create the table report.windows from the answers of gpu_breakdown, cpu_breakdown and step_breakdown.
 
-    A row is a device, a rank (its devices added up, `device` is NULL) or a run (`rank` is NULL, too). The window of a
-    run without GPU activity is that of the ops of each rank. `step_ns` is the median step of the rank or run.
+    A row is a run: `window_ns` is the sum of the windows of its devices, without GPU activity that of the windows of
+    its ranks on the CPU, and `step_ns` the median step. An answer of None has no rows.
     """
     con.execute("create schema if not exists report").fetchall()
-    con.register("gpu_windows", _NO_WINDOWS if breakdown is None else breakdown)
+    con.register("gpu_windows", _NO_WINDOWS if gpus is None else gpus)
+    con.register("cpu_windows", _NO_WINDOWS if cpus is None else cpus)
     con.register("step_lengths", _NO_STEPS if steps is None else steps)
     try:
         con.execute(_CREATE).fetchall()
     finally:
-        con.unregister("gpu_windows")
-        con.unregister("step_lengths")
+        for name in ("gpu_windows", "cpu_windows", "step_lengths"):
+            con.unregister(name)
+
+
+def measured_ns(con: duckdb.DuckDBPyConnection, run: str) -> float | None:
+    """Return the measured time of a run: the windows of all its devices, added up; None where none is known."""
+    rows = con.execute("select window_ns from report.windows where run = $run", {"run": run}).fetchall()
+    return float(rows[0][0]) if rows and rows[0][0] else None

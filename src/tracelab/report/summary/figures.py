@@ -36,8 +36,13 @@ _NO_TIMES = (
 Rows = list[dict[str, Any]]
 
 
-def compute_figures(tables: Mapping[str, pa.Table | None], missing: Mapping[str, str], run: str) -> list[Figure]:
-    """Compute the figures of a run from the answers by query, and the reasons why some have none."""
+def compute_figures(
+    tables: Mapping[str, pa.Table | None], missing: Mapping[str, str], run: str, window_ns: float | None
+) -> list[Figure]:
+    """Compute the figures of a run from the answers by query, and the reasons why some have none.
+
+    `window_ns` is the run's measured time.
+    """
 
     def rows(name: str) -> Rows:
         table = tables.get(name)
@@ -51,7 +56,7 @@ def compute_figures(tables: Mapping[str, pa.Table | None], missing: Mapping[str,
         return [
             step_time,
             no_gpu,
-            _exposed_on_cpu(rows("cpu_communication")),
+            _exposed_on_cpu(rows("cpu_communication"), window_ns),
             _data_wait(rows("data_loader_wait")),
             mfu,
         ]
@@ -110,11 +115,11 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
-def _exposed_on_cpu(rows: Rows) -> Figure:
+def _exposed_on_cpu(rows: Rows, window_ns: float | None) -> Figure:
     totals = [row for row in rows if row["collective"] == "all" and row["window_ns"]]
-    if not totals:
+    if not totals or not window_ns:
         return Figure("exposed communication", None, "none", "no range of gloo or MPI is recorded")
-    share = sum(row["exposed_ns"] for row in totals) / sum(row["window_ns"] for row in totals)
+    share = sum(row["exposed_ns"] for row in totals) / window_ns
     note = f"of the windows of {_count(len(totals), 'rank')}, by {totals[0]['backend']}, the waiting included"
     return Figure("exposed communication", share, format_share(share), note)
 

@@ -7,7 +7,7 @@ from tracelab.report.html import escape_text, render_prose
 from tracelab.report.summary.figures import format_share
 from tracelab.report.summary.leads import Lead
 from tracelab.report.summary.summarize import RunSummary
-from tracelab.report.summary.text import MOST_LEADS
+from tracelab.report.summary.text import MOST_LEADS, describe_measured_time
 
 MOST_WHOLE = 4
 """Of more runs there is one table, and the summary of the run that is selected."""
@@ -60,12 +60,12 @@ def _render_run(position: int, summary: RunSummary, *, named: bool, is_hidden: b
     if not summary.leads:
         yield f"<p>{render_prose(summary.note)}</p></article>"
         return
-    yield "<ol class=leads>"
-    for lead in summary.leads[:MOST_LEADS]:
-        yield _render_lead(lead, summary.step_ns, summary.run if is_drawn else None)
-    yield "</ol>"
-    if len(summary.leads) > MOST_LEADS:
-        yield f"<p>{len(summary.leads) - MOST_LEADS} more of 1 % or more, in the sections below.</p>"
+    yield f"<p>Largest possible savings, as shares of {describe_measured_time(summary)}:</p>"
+    rendered = [_render_lead(lead, summary.step_ns, summary.run if is_drawn else None) for lead in summary.leads]
+    yield f"<ol class=leads>{''.join(rendered[:MOST_LEADS])}</ol>"
+    if others := rendered[MOST_LEADS:]:
+        yield f"<details class=more><summary>{len(others)} more of 1 % or more</summary>"
+        yield f"<ol class=leads start={MOST_LEADS + 1}>{''.join(others)}</ol></details>"
     yield "</article>"
 
 

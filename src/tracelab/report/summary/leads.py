@@ -9,37 +9,48 @@ from shlex import quote
 
 import pyarrow as pa
 
+from tracelab.output.units import Quantity, format_scaled
 from tracelab.query import library
 from tracelab.query.report_rules import Finding
 from tracelab.query.spec import Query
 from tracelab.report.answers import ReportSession
-from tracelab.report.findings import COST, COST_SHARE, HELD_ROWS, build_context, fill_sentence, matching_rows_sql
+from tracelab.report.costs import ADDED, COST, COST_SHARE, MATCHING, WHOLE, matching_rows_sql
+from tracelab.report.sentences import build_context, fill_sentence
+from tracelab.report.summary.figures import format_share
 from tracelab.store import execution
 
 _MOST_ROWS = 8
 """Rows of one finding that may lead: as many ranks may be late."""
-_MOST_EXPLAINED = 0.5
+MOST_EXPLAINED = 0.5
 """A symptom of which causes explain a larger part is not shown beside them."""
+_SAME_SHARE = 0.0005
+"""Shares that differ by less look the same."""
 
 
 @dataclass(frozen=True)
 class Ceiling:
-    """The largest share that findings of these topics can recover together."""
+    """The largest share that findings of these topics can recover together: that of this `time` of the run."""
 
     topics: frozenset[str]
     share: float
+    time: str
 
 
 @dataclass(frozen=True)
 class Lead:
     """A finding about one run with the share of its time that it could recover at most.
 
-    `rest` is the share that no finding with more detail explains.
+    `cost_ns` of `added` rows of the query is its `share` of `whole_ns`, the measured time of the run. `unexplained` is
+    what no finding with more detail explains of the share, and `rest` what the figures of the run allow of that.
     """
 
     query: str
     finding: Finding
+    cost_ns: float
+    whole_ns: float
+    added: int
     share: float
+    unexplained: float
     rest: float
     rank: int | None
     step: int | None
@@ -48,6 +59,20 @@ class Lead:
     advice: str
     evidence: str
     next_command: str
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Return what the time is lost to."""
+        return self.finding.cost.topics if self.finding.cost else ()
+
+    @property
+    def detail(self) -> int:
+        """Return the rank among findings of a topic: a cause has more than its symptom."""
+        return self.finding.cost.detail if self.finding.cost else 0
+
+
+RunLeads = Mapping[str, Sequence[Lead]]
+"""The findings of the summaries, by run."""
 
 
 def plain_text(rendered: str) -> str:
@@ -76,17 +101,17 @@ def find_leads(
             continue
         session.con.register("answer", own)
         for finding in query.report.findings:
-            if finding.cost and finding.cost.topics:
+            if finding.cost and finding.cost.leads:
                 found += _leads_of(session, run, query, finding, own)
         session.con.unregister("answer")
-    return limit(explain(found, session.least_share), ceilings, session.least_share)
+    return derive_shares(limit(explain(found, session.least_share), ceilings, session.least_share), ceilings)
 
 
 def limit(leads: Sequence[Lead], ceilings: Sequence[Ceiling], least_share: float) -> list[Lead]:
     """Scale down findings that together cost more than the figure that they are part of."""
     limited = list(leads)
     for ceiling in ceilings:
-        inside = [lead for lead in limited if set(_topics(lead)) <= ceiling.topics]
+        inside = [lead for lead in limited if set(lead.topics) <= ceiling.topics]
         total = sum(lead.rest for lead in inside)
         if total > ceiling.share:
             limited = [
@@ -99,63 +124,86 @@ def explain(found: Sequence[Lead], least_share: float) -> list[Lead]:
     """Subtract from each finding what others of its topics with more detail explain, and drop explained symptoms."""
     explained: dict[str, float] = defaultdict(float)
     leads = []
-    details = sorted({_detail(lead) for lead in found}, reverse=True)
+    details = sorted({lead.detail for lead in found}, reverse=True)
     for detail in details:
-        level = [lead for lead in found if _detail(lead) == detail]
+        level = [lead for lead in found if lead.detail == detail]
         kept = []
         for lead in level:
-            rest = lead.share - sum(explained[topic] for topic in _topics(lead))
-            if rest >= max(least_share, (1 - _MOST_EXPLAINED) * lead.share):
-                kept.append(replace(lead, rest=rest))
+            rest = lead.share - sum(explained[topic] for topic in lead.topics)
+            if rest >= max(least_share, (1 - MOST_EXPLAINED) * lead.share):
+                kept.append(replace(lead, unexplained=rest, rest=rest))
         for lead in kept:
-            for topic in _topics(lead):
-                explained[topic] += lead.rest / len(_topics(lead))
+            for topic in lead.topics:
+                explained[topic] += lead.rest / len(lead.topics)
         leads += kept
     return sorted(leads, key=lambda lead: -lead.rest)
 
 
-def _detail(lead: Lead) -> int:
-    return lead.finding.cost.detail if lead.finding.cost else 0
+def derive_shares(leads: Sequence[Lead], ceilings: Sequence[Ceiling]) -> list[Lead]:
+    """Append to the sentence of each finding how its share is made, and which one has what other ranks wait for it."""
+    return [replace(lead, sentence=" ".join([lead.sentence, *_derivation(lead, leads, ceilings)])) for lead in leads]
 
 
-def _topics(lead: Lead) -> tuple[str, ...]:
-    return lead.finding.cost.topics if lead.finding.cost else ()
+def _derivation(lead: Lead, leads: Sequence[Lead], ceilings: Sequence[Ceiling]) -> Iterator[str]:
+    cost, whole = (format_scaled(each, Quantity.DURATION) for each in (lead.cost_ns, lead.whole_ns))
+    of = f"{whole} in all steps" if lead.finding.cost and lead.finding.cost.of else whole
+    rows = f"{lead.added:,} such rows of {lead.query} add up to" if lead.added > 1 else "It costs"
+    if lead.added > 1 or f"{cost} of {whole}" not in plain_text(lead.sentence):
+        yield f"{rows} {cost} of {of}."
+    numbered = list(enumerate(leads, 1))
+    more_detailed = [(at, each) for at, each in numbered if each.detail > lead.detail]
+    if lead.share - lead.unexplained >= _SAME_SHARE:
+        causes = list_findings([at for at, each in more_detailed if set(each.topics) & set(lead.topics)])
+        yield f"Of these {format_share(lead.share)}, {format_share(lead.unexplained)} remain without {causes}."
+    if lead.unexplained - lead.rest >= _SAME_SHARE:
+        (ceiling, *_) = [each for each in ceilings if set(lead.topics) <= each.topics]
+        yield (
+            f"Findings of this kind together exceed the {ceiling.time} of the run, {format_share(ceiling.share)}: "
+            f"of its {format_share(lead.unexplained)}, {format_share(lead.rest)} count."
+        )
+    if lead.added == 1 and lead.rank is not None and "waiting" not in lead.topics:
+        late = [at for at, each in more_detailed if each.rank == lead.rank and each.topics == ("waiting",)]
+        if late:
+            yield f"The other ranks wait for this one: {list_findings(late)}."
+
+
+def list_findings(numbers: Sequence[int]) -> str:
+    """Return the numbers of findings in words: finding 1; findings 1, 2 and 4."""
+    if len(numbers) < 2:  # noqa: PLR2004
+        return f"finding {numbers[0]}" if numbers else "others"
+    return f"findings {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
 
 
 def _leads_of(session: ReportSession, run: str, query: Query, finding: Finding, table: pa.Table) -> Iterator[Lead]:
-    """Yield the leads of one finding: one of rows whose costs add up, else one for each rank."""
-    cost = finding.cost
-    adds = cost is not None and cost.adds
-    every = replace(finding, most=1 if adds else _MOST_ROWS, each=None)
+    """Yield the leads of one finding: one for all rows whose costs add up."""
+    every = replace(finding, most=_MOST_ROWS, each=None)
     rows = execution.fetch_table(
-        session.con, matching_rows_sql(every, "", table.column_names, least_share=0 if adds else session.least_share)
+        session.con, matching_rows_sql(every, "", table.column_names, least_share=session.least_share, by_cost=True)
     )
     if not rows.num_rows:
         return
     context = build_context(query, table, rows, several=False)
     for at, row in enumerate(rows.to_pylist()):
-        share = _run_share(session, run, finding, table) if adds else row[COST_SHARE]
-        if share is None or not session.least_share <= share <= 1:  # more than the window is no part of it
+        share = row[COST_SHARE]
+        if share is None or not 0 < share <= 1:  # more than the measured time is no part of it
             continue
-        others = row[HELD_ROWS] - 1 if adds else 0
-        rank = None if others else row.get("rank")
-        next_query = finding.next_query or query.name
+        added = row[ADDED]
         yield Lead(
-            query.name,
-            finding,
-            share,
-            share,
-            row.get("rank"),
-            row.get("step"),
-            fill_sentence(finding.text, context, at) + _scope(others, query.name),
-            fill_sentence(finding.advice, context, at) if finding.advice else "",
-            f"`{finding.when}` holds for {row[HELD_ROWS]:,} of {table.num_rows:,} rows of {query.name}",
-            next_command(next_query, run, rank),
+            query=query.name,
+            finding=finding,
+            cost_ns=row[COST],
+            whole_ns=row[WHOLE],
+            added=added,
+            share=share,
+            unexplained=share,
+            rest=share,
+            rank=row.get("rank"),
+            step=row.get("step"),
+            sentence=fill_sentence(finding.text, context, at),
+            advice=fill_sentence(finding.advice, context, at) if finding.advice else "",
+            evidence=f"`{finding.when}` holds for {row[MATCHING]:,} of {table.num_rows:,} rows of {query.name}",
+            next_command=next_command(finding.next_query or query.name, run, row.get("rank") if added == 1 else None),
         )
-
-
-def _scope(others: int, query: str) -> str:
-    return f" It is the largest of {others + 1:,} such rows of {query}, and the share is that of all." if others else ""
 
 
 def next_command(name: str, run: str, rank: int | None) -> str:
@@ -164,16 +212,3 @@ def next_command(name: str, run: str, rank: int | None) -> str:
     options = f" --run {quote(run)}" if "run" in params else ""
     options += f" --rank {rank}" if "rank" in params and rank is not None and name != "rank_balance" else ""
     return f"tracelab query {name}{options}"
-
-
-def _run_share(session: ReportSession, run: str, finding: Finding, table: pa.Table) -> float | None:
-    """Return the cost of all matching rows as a share of what it is of, else of the windows of the run's devices."""
-    rows = matching_rows_sql(replace(finding, most=table.num_rows, each=None), "", table.column_names, least_share=0)
-    ((cost_ns,),) = session.con.sql(f'select sum("{COST}") from ({rows})').fetchall()
-    if finding.cost is not None and finding.cost.of is not None:
-        whole = session.con.sql(f"select sum({finding.cost.of})::double from answer").fetchall()
-    else:
-        whole = session.con.execute(
-            "select window_ns from report.windows where run = ? and rank is null and device is null", [run]
-        ).fetchall()
-    return cost_ns / whole[0][0] if cost_ns is not None and whole and whole[0][0] else None

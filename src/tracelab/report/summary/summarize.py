@@ -14,7 +14,7 @@ from tracelab.report.answers import Answer, ReportSession, open_report_session
 from tracelab.report.summary.figures import MEASURED_STEPS, NO_GPU, Figure, compute_figures, describe_work
 from tracelab.report.summary.leads import Ceiling, Lead, find_leads
 from tracelab.report.table_cache import cache_small_tables
-from tracelab.report.windows import create_windows
+from tracelab.report.windows import create_windows, measured_ns
 
 _LOSSES = ("exposed communication", "host-bound", "waiting for data")
 _EVENTS = ("kernels", "copies", "api_calls", "ops", "ranges", "steps")
@@ -28,7 +28,7 @@ _NOTHING_RECORDED = (
 )
 _FIGURES = (
     *("recordings", "gpu_breakdown", "step_breakdown", "idle_causes", "mfu"),
-    *("kernel_class_share", "op_summary", "cpu_communication", "data_loader_wait"),
+    *("kernel_class_share", "op_summary", "cpu_breakdown", "cpu_communication", "data_loader_wait"),
 )
 
 
@@ -46,6 +46,8 @@ class RunSummary:
     """The classes of kernels, else the ops, with most of the time, and their shares of it."""
     leads: tuple[Lead, ...]
     note: str
+    window_ns: float | None
+    """The measured time, of which costs are shares: the windows of all GPUs, else of the ranks on the CPU, added up."""
 
     @property
     def step_ns(self) -> float | None:
@@ -63,7 +65,7 @@ def needed_queries() -> list[Query]:
     return [
         each
         for name, each in library.library().items()
-        if name in _FIGURES or any(f.cost and f.cost.topics for f in (each.report.findings if each.report else ()))
+        if name in _FIGURES or any(f.cost and f.cost.leads for f in (each.report.findings if each.report else ()))
     ]
 
 
@@ -85,7 +87,8 @@ def summarize_answers(session: ReportSession, answers: Mapping[str, Answer]) -> 
     """Summarize the runs of a session from the answers of the needed queries."""
     tables = {name: answer.table for name, answer in answers.items()}
     missing = {name: answer.missing_reason for name, answer in answers.items() if answer.table is None}
-    create_windows(session.con, tables.get("gpu_breakdown"), tables.get("step_breakdown"))
+    windows = (tables.get(name) for name in ("gpu_breakdown", "cpu_breakdown", "step_breakdown"))
+    create_windows(session.con, *windows)
     tables[MEASURED_STEPS] = session.con.sql(
         "select run, rank, step, dur_ns as step_ns from steps where phase = 'train'"
     ).to_arrow_table()
@@ -105,16 +108,17 @@ def _summarize_run(
     missing: Mapping[str, str],
     known: Mapping[str, tuple[Query, pa.Table]],
 ) -> RunSummary:
-    figures = compute_figures(tables, missing, run)
+    window_ns = measured_ns(session.con, run)
+    figures = compute_figures(tables, missing, run, window_ns)
     recorded = _rows(tables.get("recordings"), run)
     if not figures_known(figures) and not any(row[kind] for row in recorded for kind in _EVENTS):
         counted = any(row["metrics"] for row in recorded)
         note = _COUNTERS_ONLY if counted else _NOTHING_RECORDED
-        return RunSummary(run, describe_run(recorded), (), "", (), note.format(run=quote(run)))
+        return RunSummary(run, describe_run(recorded), (), "", (), note.format(run=quote(run)), window_ns)
     leads = find_leads(session, run, known, _ceilings(tables, run))
     work = describe_work(tables, run)
     note = "" if leads else _no_lead(figures, work, run)
-    return RunSummary(run, describe_run(recorded), tuple(figures), work, tuple(leads), note)
+    return RunSummary(run, describe_run(recorded), tuple(figures), work, tuple(leads), note, window_ns)
 
 
 def _rows(table: pa.Table | None, run: str) -> list[dict[str, Any]]:
@@ -142,7 +146,10 @@ def _ceilings(tables: Mapping[str, pa.Table | None], run: str) -> list[Ceiling]:
     if not window_ns:
         return []
     idle, exposed = (sum(row[name] for row in rows) / window_ns for name in ("idle_ns", "exposed_comm_ns"))
-    return [Ceiling(_IDLE_TOPICS, idle), Ceiling(_COMMUNICATION_TOPICS, exposed)]
+    return [
+        Ceiling(_IDLE_TOPICS, idle, "idle time"),
+        Ceiling(_COMMUNICATION_TOPICS, exposed, "exposed communication"),
+    ]
 
 
 def describe_run(rows: Sequence[Mapping[str, Any]]) -> str:

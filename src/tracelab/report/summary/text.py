@@ -105,14 +105,20 @@ def _run_lines(summary: RunSummary, width: int, most_leads: int | None) -> Itera
     if not summary.leads:
         yield from _wrap_note(summary.note, width, "")
         return
-    measured = "the time of all GPUs of the run" if summary.has_gpu else "the windows of the run's ranks on the CPU"
-    yield f"Largest possible savings, as shares of {measured}:"
+    yield from _wrap(f"Largest possible savings, as shares of {describe_measured_time(summary)}:", width, "")
     listed = summary.leads[:most_leads]
     for number, lead in enumerate(listed, 1):
         yield from _lead_lines(number, lead, summary.step_ns, width)
     if more := len(summary.leads) - len(listed):
         yield ""
         yield f"{more} more: tracelab summary --run {quote(summary.run)} --all-findings"
+
+
+def describe_measured_time(summary: RunSummary) -> str:
+    """Return what the shares of findings are shares of."""
+    parts = "the windows of all its GPUs" if summary.has_gpu else "the windows of its ranks on the CPU"
+    length = f": {format_scaled(summary.window_ns, Quantity.DURATION)}" if summary.window_ns else ""
+    return f"the run's measured time, {parts} added up{length}"
 
 
 def _lead_lines(number: int, lead: Lead, step_ns: float | None, width: int) -> Iterator[str]:

@@ -1,0 +1,134 @@
+"""Fill the sentence of a finding with the values, shares and places of a row."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tracelab.foreign_text import escape_controls
+from tracelab.output.labels import IDENTITY, shorten
+from tracelab.output.plain_values import exact_text, to_plain
+from tracelab.output.text_table import format_cells
+from tracelab.output.units import column_unit, format_percent
+from tracelab.plot.labels import LABEL_CELLS, varying_columns
+from tracelab.query.report_rules import CLAUSE, PLACEHOLDER, WHERE
+from tracelab.query.spec import Query
+from tracelab.report.html import escape_text, render_prose, render_value
+
+SHARE = "\x1bshare "
+"""With a placeholder, the column of its share among the rows of a finding; no column of an answer has such a name."""
+_CALLED = {"run": "{}", "before": "before: {}", "after": "after: {}", "rank": "rank {}", "device": "GPU {}"}
+_ONE = re.compile(r"^ (call|block|cell|pair|event|kernel|launch|step|epoch|class)(?:es|s)\b")
+
+
+@dataclass(frozen=True)
+class FindingContext:
+    """Rows of one finding: by column, exact values and formatted ones.
+
+    `places` identifies each row where there are several; `nouns` names it otherwise.
+
+    """
+
+    exact: Mapping[str, Sequence[str | None]]
+    formatted: Mapping[str, Sequence[str]]
+    places: Sequence[str | None]
+    nouns: Sequence[str]
+
+
+def build_context(query: Query, answer: pa.Table, rows: pa.Table, *, several: bool) -> FindingContext:
+    """Build the context of some rows of a result; `several`: the page has several runs."""
+    host = "host" if query.chart and query.chart.host else ""
+    identities = rows.select([name for name in IDENTITY if name in rows.column_names]).to_pylist()
+    return FindingContext(
+        {
+            name: [None if each is None else exact_text(each) for each in to_plain(rows.column(name))]
+            for name in rows.column_names
+        },
+        {field.name: format_cells(field, rows.column(at)) for at, field in enumerate(rows.schema)},
+        _identify_rows(answer, identities, host, several=several),
+        [_noun(row, host) for row in identities] or ["it"] * rows.num_rows,
+    )
+
+
+def _identify_rows(
+    answer: pa.Table, rows: Sequence[dict[str, object]], host: str, *, several: bool
+) -> list[str | None]:
+    """Return run, rank and device of each row, where there are several."""
+    identity = [name for name in IDENTITY if name in answer.column_names]
+    differ = varying_columns(answer.select(identity).to_pylist(), identity)
+    columns = [name for name in identity if name in differ or (name == "run" and several)]
+    return [
+        " · ".join(
+            _CALLED[name].format(shorten(escape_controls(str(row[name])), LABEL_CELLS))
+            if row[name] is not None
+            else host
+            for name in columns
+            if row[name] is not None or (name == "device" and host)
+        )
+        or None
+        for row in rows
+    ]
+
+
+def _noun(row: Mapping[str, object], host: str) -> str:
+    if row.get("device") is not None:
+        return "the GPU"
+    return (f"the {host}" if host and "device" in row else "") or ("the process" if "rank" in row else "the run")
+
+
+def fill_sentence(text: str, rows: FindingContext, row: int) -> str:
+    """Render a sentence as HTML; a clause in [ ] is omitted if one of its values is NULL."""
+    parts, at = [], 0
+    for clause in CLAUSE.finditer(text):
+        parts.append(_fill_text(text[at : clause.start()], rows, row))
+        if all(_has_value(each, rows, row) for each in PLACEHOLDER.finditer(clause[1])):
+            parts.append(_fill_text(clause[1], rows, row))
+        at = clause.end()
+    sentence = "".join([*parts, _fill_text(text[at:], rows, row)])
+    return sentence[:1].upper() + sentence[1:]
+
+
+def _has_value(placeholder: re.Match[str], rows: FindingContext, row: int) -> bool:
+    if placeholder["part"] == WHERE:
+        return rows.places[row] is not None
+    return all(rows.exact[name][row] is not None for name in (placeholder["part"], placeholder["whole"]) if name)
+
+
+def _fill_text(text: str, rows: FindingContext, row: int) -> str:
+    """Fill values into a text, with singular nouns after a count of one."""
+    parts, at, is_one = [], 0, False
+    for placeholder in PLACEHOLDER.finditer(text):
+        parts += [
+            _fix_singular(text[at : placeholder.start()], is_one=is_one),
+            _render_placeholder(placeholder, rows, row),
+        ]
+        is_plain = placeholder["part"] != WHERE and not placeholder["whole"]
+        at, is_one = placeholder.end(), is_plain and rows.exact[placeholder["part"]][row] == "1"
+    return "".join([*parts, _fix_singular(text[at:], is_one=is_one)])
+
+
+def _fix_singular(text: str, *, is_one: bool) -> str:
+    return render_prose(_ONE.sub(lambda word: f" {word[1]}", text) if is_one else text)
+
+
+def _render_placeholder(placeholder: re.Match[str], rows: FindingContext, row: int) -> str:
+    part, total = placeholder["part"], placeholder["whole"]
+    if part == WHERE:
+        place = rows.places[row]
+        return rows.nouns[row] if place is None else f"<b>{escape_text(place)}</b>"
+    if total is not None:
+        share = rows.exact[SHARE + placeholder[0]][row]
+        terms = " of ".join(
+            render_value(rows.formatted[name][row], rows.exact[name][row] or "") for name in (part, total)
+        )
+        return f"{render_value(format_percent(float(share)), share)} ({terms})" if share else terms
+    exact = rows.exact[part][row] or ""
+    text = format_percent(float(exact)) if placeholder["percent"] else _append_unit(part, rows.formatted[part][row])
+    return render_value(text, exact)
+
+
+def _append_unit(column: str, text: str) -> str:
+    """Append the unit to a rate, which otherwise has it in the column's name only."""
+    symbol = column_unit(column)
+    return f"{text} {symbol}" if symbol else text

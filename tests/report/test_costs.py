@@ -1,0 +1,184 @@
+"""The cost of a finding has one definition: of the run's measured time, in the summary, the sections, and the rules."""
+
+import html
+import random
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from tests.build import build_store
+from tests.report.few_queries import report_of
+from tracelab.query.report_rules import Cost, Finding
+from tracelab.report.costs import ADDED, COST_SHARE, MATCHING, matching_rows_sql
+from tracelab.report.summary.leads import Ceiling, Lead, derive_shares
+from tracelab.report.summary.summarize import RunSummary, summarize
+from tracelab.report.summary.symptoms import relate
+from tracelab.report.windows import create_windows
+
+COLUMNS = ("run", "rank", "kind", "lost_ns", "step_ns")
+WINDOWS = {"a": 4000, "b": 1000}
+
+
+@pytest.fixture
+def con() -> Iterator[duckdb.DuckDBPyConnection]:
+    con = duckdb.connect()
+    windows = [
+        {"run": run, "rank": rank, "window_ns": total // 4} for run, total in WINDOWS.items() for rank in range(4)
+    ]
+    create_windows(con, pa.Table.from_pylist(windows), None, None)
+    yield con
+    con.close()
+
+
+def finding(adds: tuple[str, ...] | None, of: str | None = None) -> Finding:
+    cost = Cost("lost_ns", of, adds, ("host",), 1)
+    return Finding("lost_ns > 10", "lost_ns", "{kind}", None, 1_000, None, cost)
+
+
+@pytest.mark.parametrize("adds", [None, (), ("rank",), ("rank", "kind")])
+@pytest.mark.parametrize("of", [None, "step_ns"])
+def test_shares_are_those_of_a_plain_sum(con: duckdb.DuckDBPyConnection, adds: tuple[str, ...], of: str | None) -> None:
+    draw = random.Random(7)
+    rows: list[dict[str, Any]] = [
+        {
+            "run": draw.choice("ab"),
+            "rank": draw.randrange(4),
+            "kind": draw.choice("xy"),
+            "lost_ns": draw.choice([None, 5, draw.randrange(11, 60)]),
+            "step_ns": draw.randrange(50, 99),
+        }
+        for _ in range(80)
+    ]
+    con.register("answer", pa.Table.from_pylist(rows))
+    answer = con.sql(matching_rows_sql(finding(adds, of), "", COLUMNS, least_share=0)).to_arrow_table().to_pylist()
+    expected = []
+    for row in rows:
+        if (row["lost_ns"] or 0) <= 10:
+            continue
+        own = [each for each in rows if each["run"] == row["run"]]
+        whole = sum(each["step_ns"] for each in own) if of else WINDOWS[row["run"]]
+        added = [
+            each for each in own if (each["lost_ns"] or 0) > 10 and all(each[name] == row[name] for name in adds or ())
+        ]
+        costs = [each["lost_ns"] for each in added] if adds is not None else [row["lost_ns"]]
+        expected.append(
+            (row["run"], row["rank"], row["kind"], row["lost_ns"], len(costs), round(sum(costs) / whole, 9))
+        )
+    found = [
+        (*(each[name] for name in ("run", "rank", "kind", "lost_ns")), each[ADDED], round(each[COST_SHARE], 9))
+        for each in answer
+    ]
+    assert sorted(found) == sorted(expected)
+    assert [each[COST_SHARE] for each in answer] == sorted((each[COST_SHARE] for each in answer), reverse=True)
+
+
+def test_the_most_expensive_of_rows_that_add_up_remains(con: duckdb.DuckDBPyConnection) -> None:
+    """Of 4000 ns, rank 0 loses 20 + 30 ns and rank 1 loses 40."""
+    rows = [("a", 0, "x", 20), ("a", 0, "y", 30), ("a", 1, "x", 40), ("a", 1, "y", 10)]
+    con.register("answer", pa.Table.from_pylist([dict(zip(COLUMNS, row, strict=False)) for row in rows]))
+    sql = matching_rows_sql(finding(("rank",)), "", COLUMNS[:4], least_share=0, by_cost=True)
+    answer = con.sql(sql).to_arrow_table().to_pylist()
+    assert [(row["rank"], row["kind"], row[COST_SHARE], row[MATCHING]) for row in answer] == [
+        (0, "y", 50 / 4000, 2),
+        (1, "x", 40 / 4000, 1),
+    ]
+
+
+def test_a_run_without_gpu_activity_is_measured_by_its_ranks_on_the_cpu() -> None:
+    con = duckdb.connect()
+    gpus = [{"run": "a", "rank": 0, "window_ns": 100}, {"run": "a", "rank": 0, "window_ns": 60}]
+    threads = [("a", 0, 900), ("b", 0, 300), ("b", 0, 200), ("b", 1, 500)]
+    cpus = [dict(zip(("run", "rank", "window_ns"), each, strict=True)) for each in threads]
+    steps = [{"run": "b", "step": step, "step_ns": step_ns} for step, step_ns in ((1, 30), (2, 50), (3, 31), (None, 9))]
+    create_windows(con, *(pa.Table.from_pylist(rows) for rows in (gpus, cpus, steps)))
+    assert con.sql("from report.windows order by run").fetchall() == [("a", 160.0, None), ("b", 800.0, 31.0)]
+    con.close()
+
+
+QUERIES = ("gpu_breakdown", "idle_causes", "advice")
+
+
+@pytest.fixture(scope="module")
+def idle(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunSummary, list[str]]:
+    """Eight GPUs with windows of 1000 ns, of which one idles for 400 ns before work whose launch is not known."""
+    kernels = [
+        {"rank": rank, "device": 0, "stream": 7, "name": "gemm", "start_ns": start, "dur_ns": dur}
+        for rank in range(8)
+        for start, dur in (((0, 500), (900, 100)) if rank == 5 else ((0, 1000),))
+    ]
+    devices = [{"rank": rank, "device": 0, "sm_count": 1} for rank in range(8)]
+    store = build_store(tmp_path_factory.mktemp("idle") / "lab", {"kernels": kernels, "devices": devices})
+    (found,) = summarize(store)
+    items = re.findall(r"<li data-finding=.*?(?=<li|</ul>)", report_of(QUERIES, store), re.DOTALL)
+    return found, [html.unescape(re.sub(r"<[^>]+>", "", each)).replace("\xa0", " ") for each in items]
+
+
+def test_a_gpu_of_eight_that_idles_for_40_percent_costs_the_run_5(idle: tuple[RunSummary, list[str]]) -> None:
+    (lead,) = idle[0].leads
+    assert (lead.query, lead.rest, lead.cost_ns, lead.whole_ns) == ("idle_causes", 0.05, 400, 8000)
+    assert "so that the cause is not known. It costs 400 ns of 8.000 µs." in lead.sentence.replace("\xa0", " ")
+
+
+def test_sections_and_rules_repeat_the_cost_of_the_summary_or_name_the_finding(
+    idle: tuple[RunSummary, list[str]],
+) -> None:
+    _, items = idle
+    costs = [
+        re.split(r"[.:] (?=Symptom|Bound|Finding)|(?<=summary\.) |(?<=time\.) |(?<=rank it\.) ", each) for each in items
+    ]
+    assert [(each[0].split(":")[0], each[1]) for each in costs] == [
+        ("rank 5 is idle for 40.00 % (400 ns of 1.000 µs) of its window", "Symptom of finding 1 of the summary."),
+        ("From 500 ns on, rank 5 idles for 100.0 % (125 ns of 125 ns)", "Symptom of finding 1 of the summary."),
+        (
+            "rank 5 idles for 40.00 % (400 ns of 1.000 µs) of its window before work whose launch was not recorded, so "
+            "that the cause is not known",
+            "Finding 1 of the summary: 5.000 % of the run's measured time.",
+        ),
+        ("low_compute_utilization, most of all on rank 5", "Symptom of finding 1 of the summary."),
+        (
+            "low_kernel_concurrency, most of all on rank 0",
+            "Bound: at most 47.50 % of the run's measured time, 8 such rows added up; the summary does not rank it.",
+        ),
+    ]
+
+
+def lead(query: str, share: float, topic: str, detail: int, rank: int | None, rest: float | None = None) -> Lead:
+    rule = Finding("true", "1", query, None, 1, None, Cost("1", None, None, (topic,), detail))
+    kept = share if rest is None else rest
+    return Lead(
+        *(query, rule, 1e6 * share, 1e6, 1, share, kept, kept, rank, None),
+        *(f"{query}.", "", "", ""),
+    )
+
+
+def test_a_symptom_names_the_findings_that_explain_most_of_it() -> None:
+    leads = [lead("late", 0.2, "waiting", 3, 2), lead("data", 0.1, "data", 2, 5), lead("host", 0.05, "host", 2, 1)]
+    bound = Cost("1", None, None, ("data", "host"), 0, leads=False)
+    idle = Finding("true", "1", "idle", None, 1, None, bound)
+    everywhere = relate(leads, "idle", replace(idle, cost=replace(bound, adds=())), None)
+    assert (everywhere.numbers, round(everywhere.explained, 9)) == ((2, 3), 0.15)
+    assert everywhere.is_symptom(0.3)
+    assert not everywhere.is_symptom(0.31)
+    assert relate(leads, "idle", idle, 5).numbers == (2,)
+    waiting = replace(idle, cost=replace(bound, topics=("waiting",)))
+    assert relate(leads, "waits", waiting, 7).numbers == (1,)  # rank 7 waits because rank 2 is late
+    assert relate(leads, "late", leads[0].finding, 2).is_lead == 1
+
+
+def test_a_share_that_is_not_the_cost_states_why() -> None:
+    late, idle = lead("late", 0.2, "waiting", 3, 2), lead("waits", 0.5, "waiting", 1, None, rest=0.3)
+    first, second = derive_shares([idle, late], ())
+    assert first.sentence == ("waits. It costs 500.0 µs of 1.000 ms. Of these 50.0 %, 30.0 % remain without finding 2.")
+    assert second.sentence == "late. It costs 200.0 µs of 1.000 ms."
+    (scaled,) = derive_shares(
+        [replace(late, rest=0.1)], [Ceiling(frozenset({"waiting"}), 0.1, "exposed communication")]
+    )
+    assert scaled.sentence.endswith(
+        "Findings of this kind together exceed the exposed communication of the run, 10.0 %: "
+        "of its 20.0 %, 10.0 % count."
+    )
