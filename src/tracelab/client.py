@@ -1,8 +1,9 @@
 """The Python client: the commands that read a store, as methods that return results."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,37 +56,44 @@ class Lab:
 
     def run_query(self, query: spec.Query, params: Mapping[str, spec.Value]) -> pa.Table:
         """Run a loaded query and return its rows as an Arrow table, in the sandbox where it is not the library's."""
-        with self.open_query(query, params) as reader:
-            return reader.read_all()
+        if not library.is_shipped(query):
+            with self.open_query(query, params) as reader:
+                return reader.read_all()
+        with self._library_session(query, params) as con, execution.translate_errors():
+            deadline = execution.Deadline(self.timeout_s)
+            return execution.run_interruptible(con, lambda: execute.run(con, query, params), deadline)
 
     @contextmanager
     def open_query(self, query: spec.Query, params: Mapping[str, spec.Value]) -> Iterator[pa.RecordBatchReader]:
         """Start a loaded query and yield a reader that computes its rows when they are read."""
-        with (
-            self._session_of(query, params) as con,
-            execution.stream(con, lambda: execute.start(con, query, params), self.timeout_s) as rows,
-        ):
-            yield rows
+
+        def start(con: duckdb.DuckDBPyConnection) -> AbstractContextManager[pa.RecordBatchReader]:
+            return execution.stream(con, lambda: execute.start(con, query, params), self.timeout_s)
+
+        def start_checked(con: duckdb.DuckDBPyConnection) -> AbstractContextManager[pa.RecordBatchReader]:
+            sandbox.check(con, query.sql)
+            return start(con)
+
+        if library.is_shipped(query):
+            with self._library_session(query, params) as con, start(con) as rows:
+                yield rows
+            return
+        with execute.locate_errors(query):
+            alignment = self.alignment(params.get("run"))
+            with self._open_sandbox(execute.referenced_sql(query), alignment, start_checked) as rows:
+                yield rows
 
     @contextmanager
-    def _session_of(self, query: spec.Query, params: Mapping[str, spec.Value]) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Open what a query needs: for one of the library its own tables and macros, for others the sandbox."""
+    def _library_session(
+        self, query: spec.Query, params: Mapping[str, spec.Value]
+    ) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Open a session with the tables and macros that a query of the library needs."""
         alignment = self.alignment(params.get("run"))
-        if library.is_shipped(query):
-            referenced = execute.referenced_sql(query)
-            with session.connect(self.store, referenced=referenced, alignment=alignment) as con:
-                con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
-                execution.limit_memory(con, self.memory_limit)
-                with integrity.explain_read_errors(self.store):
-                    yield con
-            return
-        comments = sandbox.reads_catalog(query.sql)
-        with (
-            sandbox.connect(self.store, memory_limit=self.memory_limit, alignment=alignment, comments=comments) as con,
-            execute.locate_errors(query),
-        ):
-            sandbox.check(con, query.sql)
-            yield con
+        with session.connect(self.store, referenced=execute.referenced_sql(query), alignment=alignment) as con:
+            con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
+            execution.limit_memory(con, self.memory_limit)
+            with integrity.explain_read_errors(self.store):
+                yield con
 
     def sql(self, text: str) -> Result:
         """Run one SELECT over the store, in the sandbox of `tracelab sql`: `lab.sql("from runs").pl()`."""
@@ -95,7 +103,18 @@ class Lab:
     @contextmanager
     def open_sql(self, text: str) -> Iterator[pa.RecordBatchReader]:
         """Start one SELECT in the sandbox and yield a reader that computes its rows when they are read."""
-        alignment = self.alignment()
+        start = partial(sandbox.stream, text=text, timeout_s=self.timeout_s)
+        with self._open_sandbox(text, self.alignment(), start) as rows:
+            yield rows
+
+    @contextmanager
+    def _open_sandbox(
+        self,
+        text: str,
+        alignment: "Alignment | None",
+        start: Callable[[duckdb.DuckDBPyConnection], AbstractContextManager[pa.RecordBatchReader]],
+    ) -> Iterator[pa.RecordBatchReader]:
+        """Start a statement in a sandbox with the tables and macros that a text names, else in one with all of them."""
         with ExitStack() as stack:
 
             def open_rows(referenced: str | None) -> pa.RecordBatchReader:
@@ -105,7 +124,7 @@ class Lab:
                             self.store, memory_limit=self.memory_limit, alignment=alignment, referenced=referenced
                         )
                     )
-                    rows = opened.enter_context(sandbox.stream(con, text, timeout_s=self.timeout_s))
+                    rows = opened.enter_context(start(con))
                     stack.push(opened.pop_all())
                     return rows
 

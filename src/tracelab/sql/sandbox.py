@@ -58,15 +58,14 @@ def connect(
     memory_limit: str | None = None,
     alignment: "Alignment | None" = None,
     referenced: str | None = None,
-    comments: bool = True,
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a locked session over the store, and close it at the end. Raises UsageError for a wrong memory limit.
 
     With `referenced`, the session has the tables and macros that this SQL names, without comments, in a quarter of
-    the time. Without `comments`, which only SQL over the catalog reads, it has all of them in three quarters.
+    the time.
     """
     names = None if referenced is None else referenced.lower()
-    with session.connect(store, comments=comments and names is None, referenced=names, alignment=alignment) as con:
+    with session.connect(store, comments=names is None, referenced=names, alignment=alignment) as con:
         execution.limit_memory(con, memory_limit)
         _lock_down(con, store)
         with integrity.explain_read_errors(store):
