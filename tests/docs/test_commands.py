@@ -3,6 +3,7 @@
 import re
 import shlex
 import textwrap
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ FIRST = re.compile(r"""(?:'[^']*'|"[^"]*"|\s(?![|<>;]|&&)|\S)*""")
 """A line up to a pipe, a redirection or another command, unless these are quoted."""
 
 
+@cache
 def shown_commands() -> list[tuple[str, str]]:
     """Return page and command of every line that starts with `tracelab`, continuation lines joined."""
     commands = set()

@@ -57,10 +57,8 @@ def test_the_generator_writes_the_committed_files_again(files: dict[str, bytes])
         for path in [*rank_files(), GENERATED / "truth.json"]
     }
     assert written == committed
-
-
-def test_the_generator_gives_the_same_bytes_twice(generate: ModuleType, files: dict[str, bytes]) -> None:
-    assert generate.files() == files
+    headers = {content[:10] for name, content in files.items() if name.endswith(".gz")}
+    assert {header[4:8] for header in headers} == {bytes(4)}, "the time of compression would change the bytes"
 
 
 @pytest.mark.parametrize("rank", range(4))
