@@ -32,8 +32,18 @@ def small_pages() -> Iterator[None]:
 
 def numbers(table: pa.Table, name: str) -> Array:
     """Return a column of whole numbers, NULL as NONE."""
-    values, is_null = _read_values(table.column(name), pa.int64())
+    column = table.column(name)
+    if column.null_count == len(column) > 0:
+        return np.broadcast_to(np.int64(NONE), len(column))  # a view of one item
+    values, is_null = _read_values(column, pa.int64())
     return values if is_null is None else np.where(is_null, NONE, values)
+
+
+def sortable_numbers(table: pa.Table, name: str) -> Array:
+    """Return a column of whole numbers, NULL as the largest; without NULL they keep their bits."""
+    column = table.column(name)
+    values, is_null = _read_values(column, pa.int64() if column.null_count else column.type)
+    return values if is_null is None else np.where(is_null, -NONE, values)
 
 
 def codes(table: pa.Table, name: str) -> tuple[Array, list[str | None]]:
@@ -109,14 +119,24 @@ def _build_column(kind: pa.DataType, length: int, is_null: Array | None, *parts:
 
 def group_numbers(*columns: Array) -> tuple[Array, int]:
     """Number the distinct combinations of several columns in sorted order; return the numbers and their count."""
-    combined = np.zeros(len(columns[0]), dtype=np.int64)
-    count = 1
+    combined, count = np.zeros(len(columns[0]), dtype=np.int64), min(1, len(columns[0]))
     for column in columns:
+        numbered, values = _number_values(column)
+        combined, count = _number_values(combined * values + numbered)
+    return combined, count
+
+
+def _number_values(column: Array) -> tuple[Array, int]:
+    """Number the distinct values of a column in sorted order, without a sort where they lie close together."""
+    least, most = int(column.min(initial=0)), int(column.max(initial=0))
+    if most - least > len(column):
         values, numbered = np.unique(column, return_inverse=True)
-        combined = combined * max(1, len(values)) + numbered
-        distinct, combined = np.unique(combined, return_inverse=True)
-        count = len(distinct)
-    return combined, count if len(columns[0]) else 0
+        return numbered, len(values)
+    place = column.astype(np.int64) - least
+    numbers_of_values = np.zeros(most - least + 1, dtype=np.int64)
+    numbers_of_values[place] = 1
+    np.cumsum(numbers_of_values, out=numbers_of_values)
+    return numbers_of_values[place] - 1, int(numbers_of_values[-1])
 
 
 def joint_numbers(*relations: Sequence[Array]) -> list[Array]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracelab.paths.columns import NONE, Array, last_at_most, run_starts
+from tracelab.paths.columns import NONE, Array, last_at_most
 from tracelab.paths.recording import CpuRows, GpuRows, Recording, Syncs
 from tracelab.paths.threads import Segments
 
@@ -107,8 +107,8 @@ class Streams:
 
     def __init__(self, gpu: GpuRows) -> None:
         """Number the streams that have rows."""
-        lanes, first = np.unique(gpu.lane, return_index=True)
-        listed = zip(gpu.process[first], gpu.device[first], gpu.stream[first], lanes, strict=True)
+        lanes = range(len(gpu.process_of_lane))
+        listed = zip(gpu.process_of_lane, gpu.device_of_lane, gpu.stream_of_lane, lanes, strict=True)
         self.lanes = [tuple(map(int, each)) for each in listed]
         self._exact = {each[:3]: each[3] for each in self.lanes}
         self._of_process: dict[tuple[int, int], int] = {}
@@ -297,9 +297,8 @@ def handovers(cpu: CpuRows, segments: Segments, is_active: Array) -> tuple[Array
     none = np.zeros(0, dtype=np.int64)
     if not len(segments.start):
         return none, none, none
-    lanes = run_starts(cpu.lane)
-    process_of_thread = cpu.process[lanes]
-    works = np.zeros(len(lanes), dtype=bool)
+    process_of_thread = cpu.process_of_lane
+    works = np.zeros(len(process_of_thread), dtype=bool)
     works[segments.thread[is_active]] = True
     has_others = np.bincount(process_of_thread[works], minlength=int(process_of_thread.max()) + 1) > 1
     if not has_others.any():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracelab.paths import dependencies
-from tracelab.paths.columns import NONE, Array, joint_numbers, last_at_most, numbers, run_starts
+from tracelab.paths.columns import NONE, Array, joint_numbers, last_at_most, numbers
 from tracelab.paths.recording import CpuRows, GpuRows, Recording, Relations, read_recording
 from tracelab.paths.threads import SILENT, Segments, divide_threads
 
@@ -108,7 +108,7 @@ def build_graph(relations: Relations, check: Callable[[], None]) -> Graph:
     nodes.follow_threads(segments)
     nodes.await_rows(stream_before, waits)
     nodes.await_launches(segments, launches)
-    nodes.name_gaps(np.isin(gpu.process, recording.syncs.process))
+    nodes.name_gaps(np.isin(gpu.process_of_lane, recording.syncs.process)[gpu.lane])
     check()
     plain = nodes.before.copy(), nodes.bound.copy(), nodes.gap.copy(), nodes.cause.copy()
     nodes.await_flows(cpu, segments, silent)
@@ -118,7 +118,7 @@ def build_graph(relations: Relations, check: Callable[[], None]) -> Graph:
     return Graph(
         recording, segments, launches, start, end, nodes.since, nodes.before, nodes.bound, nodes.gap, nodes.cause,
         *plain,
-        _join(first_of(cpu.lane, cpu.rank)[segments.thread], gpu.rank),
+        _join(cpu.rank_of_lane[segments.thread], gpu.rank),
         _join(owner, np.arange(gpu.count)),
         _join(own_op, gpu_op),
         in_sync[owner] & (owner >= 0) if cpu.count else silent,
@@ -246,13 +246,6 @@ def last_entries(start: Array, meeting: Array) -> Array:
     return entered
 
 
-def first_of(lane: Array, column: Array) -> Array:
-    """Return the value of a column by lane, in which it is constant."""
-    values = np.zeros(int(lane.max(initial=-1)) + 1, dtype=np.int64)
-    values[lane] = column
-    return values
-
-
 def _divide_time(cpu: CpuRows) -> Segments:
     """Divide the time of threads among their rows; those without length have none."""
     long = np.flatnonzero(cpu.end > cpu.start)
@@ -315,13 +308,12 @@ def _find_rows(recording: Recording, relations: Relations) -> Array:
     gpu, table = recording.gpu, relations["collectives"]
     rank = numbers(table, "rank")
     start = recording.from_own_clocks(rank, numbers(table, "start_ns"))
-    lanes = run_starts(gpu.lane)
     stream_of_lane, wanted = joint_numbers(
-        [gpu.rank[lanes], gpu.device[lanes], gpu.stream[lanes]],
+        [gpu.rank_of_lane, gpu.device_of_lane, gpu.stream_of_lane],
         [rank, numbers(table, "device"), numbers(table, "stream")],
     )
     span = int(gpu.start.max()) + 1
-    key = np.repeat(stream_of_lane, np.diff(lanes, append=gpu.count)) * span + gpu.start
+    key = (stream_of_lane * span)[gpu.lane] + gpu.start
     order = np.argsort(key, kind="stable")
     fits = (start >= 0) & (start < span)
     wanted = np.where(fits, wanted * span + start, -1)

@@ -29,7 +29,7 @@ def mark_modules(recording: Recording, relations: Relations, wanted: Array) -> A
     if not len(some) or not cpu.count:
         return np.zeros(cpu.count, dtype=bool)
     rank = rank[some]
-    thread, own = joint_numbers([rank, numbers(table, "tid")[some]], [cpu.rank, cpu.tid])
+    thread, own = joint_numbers([rank, numbers(table, "tid")[some]], [cpu.rank_of_lane, cpu.tid_of_lane])
     span = int(cpu.end.max()) + 2
     start, end = (
         thread * span + np.clip(recording.from_own_clocks(rank, numbers(table, column)[some]), 0, span - 1)
@@ -37,7 +37,7 @@ def mark_modules(recording: Recording, relations: Relations, wanted: Array) -> A
     )
     order = np.argsort(start, kind="stable")
     latest = np.maximum.accumulate(end[order])
-    moment = own * span + cpu.start
+    moment = (own * span)[cpu.lane] + cpu.start
     place = last_at_most(start[order], moment)
     inside: Array = (place >= 0) & (latest[np.maximum(place, 0)] > moment)
     backward, forward = backward_flows(cpu)

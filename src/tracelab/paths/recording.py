@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
-from tracelab.paths.columns import NONE, Array, boolean_column, codes, floats, joint_numbers, numbers, run_starts
-from tracelab.paths.order import sort_cpu_rows, sort_gpu_rows
+from tracelab.paths.columns import NONE, Array, floats, joint_numbers, numbers, run_starts
+from tracelab.paths.order import SortedRows, sort_cpu_rows, sort_gpu_rows, sort_syncs
 
 Relations = Mapping[str, pa.Table]
 
@@ -42,11 +43,11 @@ class Clock:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows in the order of their streams or threads; `lane` numbers these, `process` the processes of all relations."""
+    """Rows in the order of their lanes: streams or threads; `process` numbers the processes of all relations."""
 
-    rank: Array
-    process: Array
     lane: Array
+    rank_of_lane: Array
+    process_of_lane: Array
     start: Array
     end: Array
     key: Array
@@ -59,13 +60,23 @@ class Rows:
         """Return the number of rows."""
         return len(self.start)
 
+    @cached_property
+    def rank(self) -> Array:
+        """Return the rank of each row."""
+        return self.rank_of_lane[self.lane]
+
+    @cached_property
+    def process(self) -> Array:
+        """Return the process of each row."""
+        return self.process_of_lane[self.lane]
+
 
 @dataclass(frozen=True)
 class GpuRows(Rows):
     """Kernels, copies, memsets and whole graphs."""
 
-    device: Array
-    stream: Array
+    device_of_lane: Array
+    stream_of_lane: Array
     classes: list[str | None]
     row_class: Array
     collectives: list[str | None]
@@ -76,7 +87,7 @@ class GpuRows(Rows):
 class CpuRows(Rows):
     """Ops, API calls and ranges; an outer row comes before those inside it."""
 
-    tid: Array
+    tid_of_lane: Array
     kind: Array
     kinds: list[str | None]
     sequence: Array
@@ -142,31 +153,30 @@ def align_times(rank: Array, time: Array, clocks: Mapping[int, Clock]) -> Array:
 def read_recording(relations: Relations) -> Recording:
     """Choose a source for each rank, align the clocks, and number processes, streams and threads."""
     with ThreadPoolExecutor(1) as other_core:
-        cpu_rows = other_core.submit(sort_cpu_rows, relations["cpu"])
-        gpu_rows = sort_gpu_rows(relations["gpu"])
-    tables = {"gpu": gpu_rows, "cpu": cpu_rows.result(), "syncs": relations["syncs"]}
-    sources, names = _number_sources(tables)
-    clocks = _read_clocks(relations["collectives"])
-    chosen, left_out = _choose_sources(tables, sources, clocks)
-    kept = {name: _keep(table, chosen[sources[name]]) for name, table in tables.items()}
-    aligned = {name: _align(table, "start_ns", clocks) for name, table in kept.items()}
-    starts = [aligned[name] for name in ("gpu", "cpu") if len(aligned[name])]
-    base = int(min(each.min() for each in starts)) if starts else 0
-    for name in ("gpu", "cpu"):
-        fits = aligned[name] - base < LONGEST_NS
-        if not fits.all():
-            kept[name] = _keep(kept[name], fits)
-            aligned[name] = aligned[name][fits]
-    processes = joint_numbers(*([numbers(kept[name], column) for column in ("rank", "pid")] for name in tables))
-    place = dict(zip(tables, processes, strict=True))
-    ends = {name: _ends(kept[name], aligned[name], clocks) - base for name in ("gpu", "cpu")}
-    gpu = _gpu_rows(kept["gpu"], place["gpu"], aligned["gpu"] - base, ends["gpu"])
-    cpu = _cpu_rows(kept["cpu"], place["cpu"], aligned["cpu"] - base, ends["cpu"])
-    ranks = {int(rank) for rows in (gpu, cpu) for rank in rows.rank[run_starts(rows.rank)]}
+        cpu_sorted = other_core.submit(sort_cpu_rows, relations["cpu"])
+        gpu_sorted = sort_gpu_rows(relations["gpu"])
+        tables = {"gpu": gpu_sorted, "cpu": cpu_sorted.result(), "syncs": sort_syncs(relations["syncs"])}
+        sources, names = _number_sources(tables)
+        clocks = _read_clocks(relations["collectives"])
+        chosen, left_out = _choose_sources(tables, sources, clocks)
+        kept = {name: table.keep(np.repeat(chosen[sources[name]], table.lengths)) for name, table in tables.items()}
+        starts = {name: _align(table, "start_ns", clocks) for name, table in kept.items()}
+        base = min((int(starts[name].min()) for name in ("gpu", "cpu") if len(starts[name])), default=0)
+        for name, start in starts.items():
+            start -= base  # noqa: PLW2901  in place
+            fits = start < LONGEST_NS
+            if name != "syncs" and not fits.all():
+                kept[name], starts[name] = kept[name].keep(fits), start[fits]
+        lanes = [[table.numbers_of_lanes(column) for column in ("rank", "pid")] for table in kept.values()]
+        processes = dict(zip(kept, joint_numbers(*lanes), strict=True))
+        cpu_read = other_core.submit(_cpu_rows, kept["cpu"], processes["cpu"], starts["cpu"], clocks, base)
+        gpu = _gpu_rows(kept["gpu"], processes["gpu"], starts["gpu"], clocks, base)
+        cpu = cpu_read.result()
+    ranks = {int(rank) for rows in (gpu, cpu) for rank in rows.rank_of_lane}
     return Recording(
         gpu,
         cpu,
-        _syncs(kept["syncs"], place["syncs"], aligned["syncs"] - base),
+        _syncs(kept["syncs"], processes["syncs"], starts["syncs"]),
         {rank: clocks.get(rank, Clock()) for rank in ranks},
         {rank: name for place, (rank, name) in names.items() if chosen[place]},
         int(max(gpu.end.max(initial=0), cpu.end.max(initial=0))),
@@ -175,18 +185,14 @@ def read_recording(relations: Relations) -> Recording:
     )
 
 
-def _keep(table: pa.Table, some: Array) -> pa.Table:
-    return table if some.all() else table.filter(boolean_column(some))
-
-
-def _number_sources(tables: Mapping[str, pa.Table]) -> tuple[dict[str, Array], dict[int, tuple[int, str | None]]]:
-    """Number the combinations of rank and source alike in all tables; return the numbers, and what each is."""
+def _number_sources(tables: Mapping[str, SortedRows]) -> tuple[dict[str, Array], dict[int, tuple[int, str | None]]]:
+    """Number the combinations of rank and source alike in all tables; return those of lanes, and what each is."""
     names: dict[str | None, int] = {}
     columns = []
     for table in tables.values():
-        place, texts = codes(table, "source")
+        place, texts = table.codes_of_lanes("source")
         known = np.array([names.setdefault(text, len(names)) for text in texts])
-        columns.append([numbers(table, "rank"), known[place]])
+        columns.append([table.numbers_of_lanes("rank"), known[place]])
     numbered = joint_numbers(*columns)
     texts = list(names)
     of_number = {}
@@ -213,12 +219,21 @@ def _read_clocks(collectives: pa.Table) -> dict[int, Clock]:
     }
 
 
-def _align(table: pa.Table, name: str, clocks: Mapping[int, Clock]) -> Array:
-    return align_times(numbers(table, "rank"), numbers(table, name), clocks)
+def _align(rows: SortedRows, name: str, clocks: Mapping[int, Clock]) -> Array:
+    """Return a new array of times on the common clock."""
+    column = rows.numbers(name)
+    aligned = column if column.flags.writeable else column.copy()
+    ranks = rows.numbers_of_lanes("rank")
+    heads = run_starts(ranks)  # lanes are in the order of ranks
+    bounds = np.append(rows.first[heads], len(rows)).tolist()
+    for rank, since, until in zip(ranks[heads].tolist(), bounds, bounds[1:], strict=False):
+        if clocks.get(rank, Clock()) != Clock():
+            aligned[since:until] = clocks[rank].aligned(aligned[since:until])
+    return aligned
 
 
 def _choose_sources(
-    tables: Mapping[str, pa.Table], sources: Mapping[str, Array], clocks: Mapping[int, Clock]
+    tables: Mapping[str, SortedRows], sources: Mapping[str, Array], clocks: Mapping[int, Clock]
 ) -> tuple[Array, int]:
     """Choose for each rank the source with the most GPU rows, and the ranks whose clocks agree.
 
@@ -229,9 +244,9 @@ def _choose_sources(
     rank_of = np.zeros(count, dtype=np.int64)
     weights = np.zeros((2, count), dtype=np.int64)
     for name, places in sources.items():
-        rank_of[places] = numbers(tables[name], "rank")
+        rank_of[places] = tables[name].numbers_of_lanes("rank")
         if name != "syncs":
-            weights[int(name == "cpu")] += np.bincount(places, minlength=count)
+            np.add.at(weights[int(name == "cpu")], places, tables[name].lengths)
     best: dict[int, int] = {}
     for place in np.lexsort((-np.arange(count), weights[1], weights[0])):
         if weights[:, place].any():
@@ -245,38 +260,39 @@ def _choose_sources(
     return chosen, len(best) - len(ranks)
 
 
-def _keys(process: Array, correlation: Array) -> Array:
-    links = (correlation >= 0) & (correlation < MOST_CORRELATION)
-    return np.where(links, process * MOST_CORRELATION + np.where(links, correlation, 0), NONE)
+def _keys(rows: SortedRows, process: Array, name: str) -> Array:
+    """Return process and correlation of each row as one number."""
+    correlation = rows.numbers(name)
+    keys: Array = np.repeat(process * MOST_CORRELATION, rows.lengths)
+    keys += correlation
+    keys[(correlation < 0) | (correlation >= MOST_CORRELATION)] = NONE
+    return keys
 
 
-def _lanes(*columns: Array) -> Array:
-    """Number runs of equal combinations: rows are sorted by these columns."""
-    starts = run_starts(*columns)
-    return np.repeat(np.arange(len(starts)), np.diff(starts, append=len(columns[0])))
-
-
-def _ends(table: pa.Table, start: Array, clocks: Mapping[int, Clock]) -> Array:
-    ends: Array = start + np.clip(_align(table, "end_ns", clocks) - start, 0, LONGEST_NS)
+def _ends(rows: SortedRows, start: Array, clocks: Mapping[int, Clock], base: int) -> Array:
+    ends = _align(rows, "end_ns", clocks)
+    ends -= base
+    ends -= start
+    np.clip(ends, 0, LONGEST_NS, out=ends)
+    ends += start
     return ends
 
 
-def _gpu_rows(table: pa.Table, process: Array, start: Array, end: Array) -> GpuRows:
-    device, stream = numbers(table, "device"), numbers(table, "stream")
-    name, names = codes(table, "name")
-    row_class, classes = codes(table, "class")
-    collective, collectives = codes(table, "collective")
+def _gpu_rows(rows: SortedRows, process: Array, start: Array, clocks: Mapping[int, Clock], base: int) -> GpuRows:
+    name, names = rows.codes("name")
+    row_class, classes = rows.codes("class")
+    collective, collectives = rows.codes("collective")
     return GpuRows(
-        rank=numbers(table, "rank"),
-        process=process,
-        lane=_lanes(process, device, stream),
+        lane=np.repeat(np.arange(len(process)), rows.lengths),
+        rank_of_lane=rows.numbers_of_lanes("rank"),
+        process_of_lane=process,
         start=start,
-        end=end,
-        key=_keys(process, numbers(table, "correlation")),
+        end=_ends(rows, start, clocks, base),
+        key=_keys(rows, process, "correlation"),
         name=name,
         names=names,
-        device=device,
-        stream=stream,
+        device_of_lane=rows.numbers_of_lanes("device"),
+        stream_of_lane=rows.numbers_of_lanes("stream"),
         classes=classes,
         row_class=row_class,
         collectives=collectives,
@@ -284,37 +300,36 @@ def _gpu_rows(table: pa.Table, process: Array, start: Array, end: Array) -> GpuR
     )
 
 
-def _cpu_rows(table: pa.Table, process: Array, start: Array, end: Array) -> CpuRows:
-    tid = numbers(table, "tid")
-    name, names = codes(table, "name")
-    kind, kinds = codes(table, "kind")
+def _cpu_rows(rows: SortedRows, process: Array, start: Array, clocks: Mapping[int, Clock], base: int) -> CpuRows:
+    name, names = rows.codes("name")
+    kind, kinds = rows.codes("kind")
     return CpuRows(
-        rank=numbers(table, "rank"),
-        process=process,
-        lane=_lanes(process, tid),
+        lane=np.repeat(np.arange(len(process)), rows.lengths),
+        rank_of_lane=rows.numbers_of_lanes("rank"),
+        process_of_lane=process,
         start=start,
-        end=end,
-        key=_keys(process, numbers(table, "correlation")),
+        end=_ends(rows, start, clocks, base),
+        key=_keys(rows, process, "correlation"),
         name=name,
         names=names,
-        tid=tid,
+        tid_of_lane=rows.numbers_of_lanes("tid"),
         kind=kind,
         kinds=kinds,
-        sequence=numbers(table, "sequence_number"),
-        forward_tid=numbers(table, "forward_tid"),
+        sequence=rows.numbers("sequence_number"),
+        forward_tid=rows.numbers("forward_tid"),
     )
 
 
-def _syncs(table: pa.Table, process: Array, start: Array) -> Syncs:
-    kind, kinds = codes(table, "kind")
+def _syncs(rows: SortedRows, process: Array, start: Array) -> Syncs:
+    kind, kinds = rows.codes("kind")
     return Syncs(
-        process=process,
-        device=numbers(table, "device"),
-        stream=numbers(table, "stream"),
+        process=np.repeat(process, rows.lengths),
+        device=rows.numbers("device"),
+        stream=rows.numbers("stream"),
         kind=kind,
         kinds=kinds,
         start=start,
-        key=_keys(process, numbers(table, "correlation")),
-        awaited_stream=numbers(table, "waits_for_stream"),
-        awaited_key=_keys(process, numbers(table, "waits_for_correlation")),
+        key=_keys(rows, process, "correlation"),
+        awaited_stream=rows.numbers("waits_for_stream"),
+        awaited_key=_keys(rows, process, "waits_for_correlation"),
     )

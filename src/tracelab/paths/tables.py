@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracelab.paths.columns import NONE, Array, nullable_column, number_column, small_pages, text_column
-from tracelab.paths.graph import CAUSES, Graph, build_graph, first_of
+from tracelab.paths.graph import CAUSES, Graph, build_graph
 from tracelab.paths.recording import CpuRows, Relations
 from tracelab.paths.steps import find_step_marks
 from tracelab.paths.walk import Path, Window, classify, walk_back, whole_window
@@ -64,10 +64,10 @@ def describe_path(graph: Graph, path: Path, window: Window) -> pa.Table:
     gpu, cpu, first = graph.recording.gpu, graph.recording.cpu, graph.gpu_from
     node, gaps = path.node, path.gap > 0
     is_gpu, row, ranks = node >= first, graph.row[node], graph.rank[node]
-    tid_of_thread = first_of(cpu.lane, cpu.tid)
     tid = np.full(len(node), NONE)
-    tid[~is_gpu] = tid_of_thread[graph.segments.thread[node[~is_gpu]]]
+    tid[~is_gpu] = cpu.tid_of_lane[graph.segments.thread[node[~is_gpu]]]
     gpu_rows, cpu_rows = row[is_gpu], row[~is_gpu]
+    lane = gpu.lane[gpu_rows]
     name = np.empty(len(node), dtype=np.int64)
     name[is_gpu] = gpu.name[gpu_rows]
     name[~is_gpu] = _names_of(cpu, cpu_rows) + len(gpu.names)
@@ -84,8 +84,8 @@ def describe_path(graph: Graph, path: Path, window: Window) -> pa.Table:
         "kind": _texts(np.where(gaps, 0, np.where(is_gpu, 1, 2)), ["gap", "gpu", "cpu"]),
         "name": _texts(name, [*gpu.names, *cpu.names]),
         "op": _texts(_names_of(cpu, graph.op[node]), cpu.names),
-        "device": _nullable(_scatter(is_gpu, gpu.device[gpu_rows])),
-        "stream": _nullable(_scatter(is_gpu, gpu.stream[gpu_rows])),
+        "device": _nullable(_scatter(is_gpu, gpu.device_of_lane[lane])),
+        "stream": _nullable(_scatter(is_gpu, gpu.stream_of_lane[lane])),
         "tid": _nullable(tid),
         "start_ns": number_column(graph.recording.to_own_clocks(ranks, path.start)),
         "cause": _texts(path.cause, list(CAUSES)),
