@@ -16,7 +16,7 @@ lanes as materialized (
 ),
 work as materialized (
     select
-        l.lane, a.start_ns, a.end_ns, a.kind, a.step_id, s.place,
+        l.lane, a.start_ns, a.end_ns, a.kind, a.step_id, s.place, false as communicates,
         (case when a.kind in ('memcpy', 'memset') then 2 when a.class = 'communication' then 1 else 0 end)::tinyint as layer
     from with_class_and_step('activity', 'all_steps') as a
     join lanes as l
@@ -25,38 +25,26 @@ work as materialized (
     left join all_steps as s on a.step_id = s.id
     where has_valid_interval(a.start_ns, a.end_ns)
 ),
-slots as materialized (
-    from step_slots('work')
-),
-parts as (
-    select
-        slot,
-        sum(dur_ns) as window_ns,
-        coalesce(sum(dur_ns) filter (layer = 0), 0) as compute_ns,
-        coalesce(sum(dur_ns) filter (layer = 1), 0) as exposed_comm_ns,
-        coalesce(sum(dur_ns) filter (layer = 2), 0) as exposed_memory_ns,
-        coalesce(sum(dur_ns) filter (layer = 3), 0) as idle_ns
-    from layers_in_steps('work', 'slots')
-    group by slot
+stretches as materialized (
+    from step_stretches('work')
 ),
 in_steps as materialized (
-    select row_number() over (order by lane, step_id) as number, lane, step_id, place
-    from (select distinct lane, step_id, place from work where step_id is not null)
+    select row_number() over (order by lane, step_id) as number, lane, step_id
+    from (select distinct lane, step_id from work where step_id is not null)
 ),
 own_rows as (
     select i.number as lane, w.start_ns, w.end_ns from work as w join in_steps as i using (lane, step_id)
 )
 select
     l.run, l.rank, l.device, i.step_id,
-    as_bigint(case when s.slot is not null then coalesce(p.window_ns, 0) end) as window_ns,
-    as_bigint(case when s.slot is not null then coalesce(p.compute_ns, 0) end) as compute_ns,
-    as_bigint(case when s.slot is not null then coalesce(p.exposed_comm_ns, 0) end) as exposed_comm_ns,
-    as_bigint(case when s.slot is not null then coalesce(p.exposed_memory_ns, 0) end) as exposed_memory_ns,
-    as_bigint(case when s.slot is not null then coalesce(p.idle_ns, 0) end) as idle_ns,
+    as_bigint(p.window_ns) as window_ns,
+    as_bigint(p.first_ns) as compute_ns,
+    as_bigint(p.second_ns) as exposed_comm_ns,
+    as_bigint(p.third_ns) as exposed_memory_ns,
+    as_bigint(p.idle_ns) as idle_ns,
     as_bigint(b.busy_ns) as gpu_busy_ns
 from in_steps as i
 join lanes as l using (lane)
 join union_times('own_rows') as b on i.number = b.lane
-left join slots as s on i.lane = s.lane and i.place = s.place
-left join parts as p using (slot)
+left join parts_of_stretches('work', 'stretches') as p on i.lane = p.lane and i.step_id = p.step_id
 order by l.run, l.rank, l.device, i.step_id, l.lane

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import corpus
+from tests.compare.test_agreement import assert_agreement
 from tracelab.client import Lab
 from tracelab.compare import writers
 from tracelab.ingest import pipeline
@@ -43,7 +44,7 @@ def test_the_difference_on_the_page_is_that_of_the_files(lab: Lab) -> None:
             for side in ("before", "after")
         ]
         change = "" if row["change_ratio"] is None else f"{row['change_ratio']:+.1%}".replace("%", " %")
-        shown.append([section, name, *sides, change, row["verdict"]])
+        shown.append([section, name, *sides, change, row["change"]])
     assert told == shown
     assert (answer["memcpys", "DtoD"]["before_count"], answer["memcpys", "DtoD"]["after_count"]) == (596, 54)
     assert len(answer) == int(re.findall(r"some of the (\d+) rows", PAGE)[0])
@@ -53,6 +54,16 @@ def test_the_comparison_on_the_page_is_that_of_the_files(lab: Lab) -> None:
     page = (Path(__file__).parents[2] / "docs" / "guides" / "regressions.md").read_text("utf-8")
     (shown,) = re.findall(r"<!-- comparison -->\n```text\n(.*?)```\n<!-- /comparison -->", page, re.DOTALL)
     assert shown == writers.write_text(lab.compare("baseline", "nobroadcast").comparison, width=100)
+
+
+def test_the_comparison_and_the_difference_have_the_same_figures(lab: Lab) -> None:
+    comparison = lab.compare("baseline", "nobroadcast").comparison
+    difference = lab.query("run_difference", top_rows=999).to_pylist()
+    shared = assert_agreement(comparison, difference)
+    assert shared >= {row.metric for row in comparison.rows if row.family in ("kernel", "copy")}
+    assert shared >= {"step_time", "exposed_communication", "exposed_copies", "idle"}
+    (copies,) = [row for row in difference if (row["section"], row["name"]) == ("memcpys", "DtoD")]
+    assert (copies["before_each_ns"], copies["after_each_ns"]) == (852_093, 0)
 
 
 def test_sums_are_those_of_plain_sqlite(lab: Lab) -> None:

@@ -78,7 +78,7 @@ def build_recordings(answers: Answers, runs: Sequence[str]) -> tuple[str, list[R
             )
         lane = next(iter(part.lanes_of(unit)), None)
         steps = part.step_counts(unit)
-        middle = part.middle_step(None if lane is None else lane[0]) if unit == RANGES else None
+        middle = part.middle_step(lane[0]) if lane is not None and unit == RANGES else None
         recordings.append(Recording(part.run, steps, series, lane, middle, part.families(unit)))
     return unit, recordings
 
@@ -132,10 +132,10 @@ class _OneRun:
         reasons = of_rank.drop_nulls("left_out").group_by("left_out").len().sort("left_out").rows()
         return StepCounts(of_rank.height, of_rank.height - of_rank["left_out"].count(), dict(reasons))
 
-    def middle_step(self, rank: int | None) -> int | None:
-        """Return the id of the step in the middle of a rank; None without a rank."""
+    def middle_step(self, rank: int) -> int:
+        """Return the id of the step in the middle of a rank with steps."""
         steps = self.counted.filter(pl.col("rank") == rank)["step_id"]
-        return int(steps[len(steps) // 2]) if len(steps) else None
+        return int(steps[len(steps) // 2])
 
     def series(self, unit: str) -> dict[str, Array]:
         """Return the values of all metrics in the steps, or in the whole recording."""

@@ -165,9 +165,11 @@ def _measure(
 
     scaled = [scale(np.concatenate(part)) for part in (samples[:count], samples[count:])]
     shift = estimate_shift(scaled[0], scaled[1])
-    if shift.low is None:  # too few for an interval, so the effect is that of the values
+    if (
+        shift.low is None or not by_recording
+    ):  # recordings are too few for an estimate, so the effect is that of the values
         first, second = scale(np.array(medians))
-        shift = Shift(float(second - first), None, None)
+        shift = _shift_of_values(float(second - first), shift)
     assumed = math.log1p(assumed_floor) if is_log else assumed_floor
     floor = noise.measure_floor(scale(np.array(noise_values))) if len(noise_values) > 1 else assumed
     return _Measured(
@@ -181,6 +183,13 @@ def _measure(
         floor=floor,
         floor_measured=len(noise_values) > 1,
     )
+
+
+def _shift_of_values(effect: float, blocks: Shift) -> Shift:
+    """Return the effect of two values in the interval of the blocks of their steps, which then contains it."""
+    if blocks.low is None or blocks.high is None:
+        return Shift(effect, None, None)
+    return Shift(effect, min(effect, blocks.low), max(effect, blocks.high))
 
 
 def _steps_of(name: str, recordings: Sequence[Series]) -> list[Array] | None:

@@ -37,13 +37,14 @@ class Axis:
         return as_length(value) / self.size
 
 
-def fit_axis(names: Sequence[str], rows: Sequence[Row], *, stacked: bool) -> Axis:
-    """Fit one axis to the columns of one kind over all rows."""
+def fit_axis(names: Sequence[str], rows: Sequence[Row], *, stacked: bool, label: str = "") -> Axis:
+    """Fit one axis to the columns of one kind over all rows; a `label` replaces the name of a single column."""
     totals = [[as_length(row.get(name)) for name in names] for row in rows]
     largest = max([0.0, *(sum(each) if stacked else max(each) for each in totals)])
     smallest = min([0.0, *(number for each in totals for number in each)]) if not stacked else 0.0
     kind = column_quantity(column_from_title(names[0]))
-    label = column_words(column_from_title(names[0])) if len(names) == 1 else _GROUP_WORDS.get(kind, "")
+    words = label or column_words(column_from_title(names[0]))
+    label = words if len(names) == 1 else _GROUP_WORDS.get(kind, "")
     if kind in {Quantity.DURATION, Quantity.BYTES}:
         scale = fit_scale([largest, smallest], kind)
         size, symbol = scale.size, scale.symbol

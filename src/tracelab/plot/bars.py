@@ -81,11 +81,13 @@ def _draw_panels(rows: list[Row], chart: Chart, *, stacked: bool) -> tuple[Figur
         len(panels), len(groups), squeeze=False, sharex=False if own else "col", height_ratios=heights
     )
     for column, names in enumerate(groups):
-        shared = fit_axis(names, [bar for panel in panels for bar in panel.bars], stacked=stacked)
+        label = legend_label(chart, names[0], rows) if names[0] in chart.labels else ""
+        shared = fit_axis(names, [bar for panel in panels for bar in panel.bars], stacked=stacked, label=label)
         own_axes = own and _need_own_axes(panels, names, stacked=stacked)
         for panel, axes in zip(panels, grid[:, column], strict=True):
             bars = panel.bars
-            axis = fit_axis(names, _bars_of(panels, panel.run), stacked=stacked) if own_axes else shared
+            own_bars = _bars_of(panels, panel.run)
+            axis = fit_axis(names, own_bars, stacked=stacked, label=label) if own_axes else shared
             _draw_bars(axes, bars, {name: colors[name] for name in names}, axis, stacked=stacked, signed=chart.signed)
             texts = [drawable(bar[_LABEL]) if column == 0 else "" for bar in bars]
             axes.set_yticks(range(len(bars)), texts)
