@@ -35,6 +35,8 @@ def read_into_memory(con: duckdb.DuckDBPyConnection) -> None:
 class _MemoryRows:
     """The rows of the tables stored_<table>, as SQL."""
 
+    mixed = False
+
     def has(self, table: str) -> bool:
         return True
 

@@ -74,6 +74,11 @@ class AlignedRows:
         self._agreeing = {(each.run, each.source): each.reference_clock for each in alignment.shifts if each.agrees}
         self._moved_runs = {each.run for each in self._shifts}
 
+    @property
+    def mixed(self) -> bool:
+        """Whether some rows may lack columns of the schema, or have others."""
+        return self._rows.mixed
+
     def has(self, table: str) -> bool:
         """Return whether there may be rows of the table."""
         return self._rows.has(table)

@@ -189,6 +189,11 @@ class RowsOfRuns:
     rows: "StoredRows"
     runs: tuple[str, ...]
 
+    @property
+    def mixed(self) -> bool:
+        """Whether some rows may lack columns of the schema, or have others."""
+        return self.rows.mixed
+
     def has(self, table: str) -> bool:
         """Return whether there may be rows of the table."""
         return self.rows.has(table)
@@ -205,6 +210,10 @@ class RowsOfRuns:
 
 class StoredRows(Protocol):
     """Source of the rows of the tables: Parquet files, or tables in memory."""
+
+    @property
+    def mixed(self) -> bool:
+        """Whether some rows may lack columns of the schema, or have others."""
 
     def has(self, table: str) -> bool:
         """Return whether there may be rows of the table."""
@@ -276,7 +285,7 @@ def _select_rows(stored: StoredRows, table: schema.Table) -> str:
         "try(start_ns + dur_ns) as end_ns" if column.name == "end_ns" else f'"{column.name}"'
         for column in table.view_columns
     )
-    return f"select {columns}\nfrom {_union_typed(stored, table)}{stored.committed(table.name)}"
+    return f"select {columns}\nfrom {_select_typed(stored, table)}{stored.committed(table.name)}"
 
 
 def _select_runs(stored: StoredRows) -> str:
@@ -297,10 +306,10 @@ def _select_runs(stored: StoredRows) -> str:
 
 def _select_typed(stored: StoredRows, table: schema.Table) -> str:
     """Select stored rows in the schema's types: a table without files is empty, a missing column is NULL."""
-    return _union_typed(stored, table) if stored.has(table.name) else f"({_select_none(table)})"
-
-
-def _union_typed(stored: StoredRows, table: schema.Table) -> str:
+    if not stored.has(table.name):
+        return f"({_select_none(table)})"
+    if not stored.mixed:  # files of this version have all columns; a union takes time for each use of the table
+        return f"({stored.select(table.name)})"
     return f"(\n  {_select_none(table)}\n  union all by name {stored.select(table.name)}\n)"
 
 
