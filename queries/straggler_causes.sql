@@ -7,6 +7,8 @@
 -- carried back to the rank that it waited for, and so on. So cost_ns of all rows of a run add up to wait_ns of stragglers.
 -- Below 0 the rank spent less time on it than those that waited. A delay that a greater one of another rank hides costs next
 -- to nothing. A rank that is late for no cause has one row without any; cost_ns is NULL where no wait of the run is known.
+-- What a rank computes is compared by class with the median of all ranks that run the class, from the first collective that
+-- ranks share to the last: a slow GPU takes longer in every class, a rank with more work in some.
 -- /// query
 -- title = "Causes of late ranks"
 -- needs = ["kernels"]
@@ -26,6 +28,13 @@
 -- inherited_ns = "The part that reached collectives through the lateness of other ranks."
 -- of_window_sum_ratio = "cost_ns / window_sum_ns."
 -- window_sum_ns = "First start to last end of each device with such collectives, added up over the ranks of the run."
+-- cause_cost_ns = "cost_ns of all rows of the rank and cause, added up."
+-- details = "Of them the details with the highest cost_ns, and their parts of cause_cost_ns."
+-- compute_ns = "Time in which the rank computes, as compared."
+-- median_compute_ns = "Median of compute_ns over the ranks of the run."
+-- slowdown_factor = "compute_ns / median_compute_ns."
+-- classes = "Classes of kernels that this rank and another one run."
+-- slow_classes = "Those in which this rank computes more than 5 % longer than the median."
 -- [report]
 -- section = "communication"
 -- order = 4
@@ -34,30 +43,37 @@
 -- ok_text = "No cause on one rank keeps the others waiting for more than 2 % of the time of all ranks."
 -- unknown = "Why ranks are late is not known: no collective was found on several ranks."
 -- [[report.findings]]
--- when = "cost_ns > 0.02 * nullif(window_sum_ns, 0) and cause = 'compute'"
+-- when = "cause = 'compute' and slow_classes = classes and classes > 1 and cause_cost_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "cost_ns"
--- cost = { ns = "cost_ns", topics = ["waiting"], detail = 3 }
+-- cost = { ns = "cost_ns", adds = ["rank"], topics = ["waiting"], detail = 3 }
 -- next = "rank_balance"
--- text = "{where} is late because its {detail} kernels take longer than those of the others, which wait for it."
--- advice = "Compare the rank's clocks, power and temperature, and its share of the work, with those of another one."
+-- text = "{where} is late because its GPU is slow: it computes for {slowdown_factor} times the median of the ranks, and longer in all of its {classes} classes of kernels ({details}). The others wait for it."
+-- advice = "Compare its clocks, power and temperature, and its share of the work, with those of another one; `what_if --change no_waits --of-rank` with the rank computes what the run takes without these waits."
 -- [[report.findings]]
--- when = "cost_ns > 0.02 * nullif(window_sum_ns, 0) and cause = 'host'"
+-- when = "cause = 'compute' and (slow_classes < classes or classes < 2) and cause_cost_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "cost_ns"
--- cost = { ns = "cost_ns", topics = ["waiting"], detail = 3 }
+-- cost = { ns = "cost_ns", adds = ["rank"], topics = ["waiting"], detail = 3 }
+-- next = "rank_balance"
+-- text = "{where} is late because its kernels take longer than those of the others, which wait for it: {details}."
+-- advice = "Compare its share of the work with that of another rank, then clocks, power and temperature."
+-- [[report.findings]]
+-- when = "cause = 'host' and cause_cost_ns > 0.02 * nullif(window_sum_ns, 0)"
+-- by = "cost_ns"
+-- cost = { ns = "cost_ns", adds = ["rank"], topics = ["waiting"], detail = 3 }
 -- next = "cpu_breakdown"
 -- text = "{where} is late because its CPU side launches work later than those of the others, which wait for it."
 -- advice = "See what its CPU threads do meanwhile: cpu_breakdown, data_loader_wait, op_summary, and the timeline; a pause of one rank may be garbage collection or a slow core."
 -- [[report.findings]]
--- when = "cost_ns > 0.02 * nullif(window_sum_ns, 0) and cause not in ('compute', 'host', 'start')"
+-- when = "cause not in ('compute', 'host', 'start') and cause_cost_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "cost_ns"
--- cost = { ns = "cost_ns", topics = ["waiting"], detail = 3 }
+-- cost = { ns = "cost_ns", adds = ["rank", "cause"], topics = ["waiting"], detail = 3 }
 -- next = "rank_balance"
--- text = "{where} is late because of {cause}, which takes longer than on the others; they wait for it."
+-- text = "{where} is late because of {cause}[ ({details})], which takes longer than on the others; they wait for it."
 -- advice = "Compare its gpu_breakdown and idle_causes with those of another rank."
 -- [[report.findings]]
--- when = "cost_ns > 0.02 * nullif(window_sum_ns, 0) and cause = 'start'"
+-- when = "cause = 'start' and cause_cost_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "cost_ns"
--- cost = { ns = "cost_ns", topics = ["waiting"], detail = 3 }
+-- cost = { ns = "cost_ns", adds = ["rank"], topics = ["waiting"], detail = 3 }
 -- next = "stragglers"
 -- text = "{where} enters its first collective late, and the others wait for it. Its recording begins later than theirs, so the cause is not recorded."
 -- advice = "Start the profilers of all ranks behind a barrier, and record two steps or more: then what the rank did since the last common collective is known."
@@ -268,6 +284,48 @@ costs as (
     group by c.run, c.rank, cause, k.detail
     having sum(c.cost_ns) <> 0 or sum(c.direct_ns) <> 0
 ),
+placed as (
+    select
+        *,
+        sum(cost_ns) over (partition by run, rank, cause) as cause_cost_ns,
+        row_number() over (partition by run, rank, cause order by cost_ns desc) as place
+    from costs
+),
+details as (
+    select
+        run, rank, cause,
+        string_agg(format('{} {:.0f} %', detail, 100 * cost_ns / cause_cost_ns), ', ' order by place)
+            || case when count(*) filter (cost_ns > 0) > 4 then ', …' else '' end as details
+    from placed
+    where place <= 4 and cost_ns > 0 and cause_cost_ns > 0 and detail is not null
+    group by run, rank, cause
+),
+class_times as (
+    select l.run, l.rank, c.state, sum(c.dur_ns) as dur_ns
+    from cells as c
+    join hint_small('lanes') as l on c.lane = l.lane
+    where c.layer = 0
+    group by l.run, l.rank, c.state
+),
+class_medians as (
+    select
+        run, rank, state, dur_ns,
+        median(dur_ns) over (partition by run, state) as median_ns,
+        count(*) over (partition by run, state) as ranks
+    from class_times
+),
+speeds as (
+    select
+        run, rank,
+        sum(dur_ns) as compute_ns,
+        count(*) filter (ranks > 1) as classes,
+        count(*) filter (ranks > 1 and dur_ns > 1.05 * median_ns) as slow_classes
+    from class_medians
+    group by run, rank
+),
+compared as (
+    select *, floor(median(compute_ns) over (partition by run)) as median_compute_ns from speeds
+),
 ranks as (
     select m.run, m.rank, r.window_sum_ns
     from (select distinct run, rank from matched) as m
@@ -279,8 +337,16 @@ select
     case when r.window_sum_ns is not null then as_bigint(coalesce(c.direct_ns, 0)) end as direct_ns,
     case when r.window_sum_ns is not null then as_bigint(coalesce(c.cost_ns - c.direct_ns, 0)) end as inherited_ns,
     coalesce(c.cost_ns, 0) / nullif(r.window_sum_ns, 0) as of_window_sum_ratio,
-    as_bigint(r.window_sum_ns) as window_sum_ns
+    as_bigint(r.window_sum_ns) as window_sum_ns,
+    case when r.window_sum_ns is not null then as_bigint(coalesce(c.cause_cost_ns, 0)) end as cause_cost_ns,
+    d.details,
+    as_bigint(s.compute_ns) as compute_ns,
+    as_bigint(s.median_compute_ns) as median_compute_ns,
+    s.compute_ns / nullif(s.median_compute_ns, 0) as slowdown_factor,
+    s.classes, s.slow_classes
 from ranks as r
-left join costs as c on r.run = c.run and r.rank = c.rank
+left join placed as c on r.run = c.run and r.rank = c.rank
+left join details as d on c.run = d.run and c.rank = d.rank and c.cause = d.cause
+left join compared as s on r.run = s.run and r.rank = s.rank
 where matches(r.rank, $rank)
 order by r.run, c.cost_ns desc nulls last, r.rank, c.cause, c.detail

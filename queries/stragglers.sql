@@ -5,7 +5,8 @@
 -- time. `chance` is the probability that a rank is last at least so often if each rank of a collective is equally likely:
 -- 0.001 means that this is hardly chance. A rank is persistent if it is last in more than half, and in more than three times
 -- its share (at most 90 %), of the collectives in at least two thirds of five steps or more; else changing. A collective
--- belongs to the step that contains its start on the last rank.
+-- belongs to the step that contains its start on the last rank. Sends and receives are no collectives: a pipeline's stages
+-- wait for each other by design, so only their transfers are counted, from the later start of the two on.
 -- /// query
 -- title = "Stragglers"
 -- needs = ["kernels"]
@@ -36,10 +37,12 @@
 -- longest_steps = "The longest run of them in a row."
 -- persistence = "persistent or changing, of a rank that is last in some step; NULL with fewer than five steps."
 -- reason = "Why most of the unmatched are not counted. All other figures but theirs are NULL where none is counted."
+-- p2p_dur_ns = "Durations of the rank's matched sends and receives, added up; NULL without any."
+-- exposed_p2p_ns = "Time of their transfers in which no kernel of the rank and no whole graph computed."
 -- [report]
 -- section = "communication"
 -- order = 3
--- show_if = "collectives > 0"
+-- show_if = "collectives > 0 or p2p_dur_ns > 0"
 -- without = "no collective was found on several ranks: ingest the traces of all ranks as one run"
 -- ok_text = "No rank is the last in more than half of the collectives, or so often that it cannot be chance, and most of their time is hidden transfer."
 -- unknown = "Which rank the others wait for is not known: no collective was found on several ranks."
@@ -58,12 +61,12 @@
 -- text = "[{where}: ]of its collectives {wait_ns of dur_ns} is waiting for ranks that enter later."
 -- advice = "Ranks that take turns in being late have uneven work or noise; one that is always late has a cause of its own."
 -- [[report.findings]]
--- when = "exposed_transfer_ns > 0.2 * nullif(dur_ns, 0)"
--- by = "exposed_transfer_ns"
--- cost = { ns = "exposed_transfer_ns", adds = true, topics = ["transfer"], detail = 2 }
+-- when = "exposed_transfer_ns > 0.2 * nullif(dur_ns, 0) or exposed_p2p_ns > 0.2 * nullif(p2p_dur_ns, 0)"
+-- by = "coalesce(exposed_transfer_ns, 0) + coalesce(exposed_p2p_ns, 0)"
+-- cost = { ns = "coalesce(exposed_transfer_ns, 0) + coalesce(exposed_p2p_ns, 0)", adds = true, topics = ["transfer"], detail = 2 }
 -- next = "collective_summary"
--- text = "[{where}: ]of its collectives {exposed_transfer_ns of dur_ns} is transfer that no computing hides."
--- advice = "Overlap it with the backward pass (larger or smaller buckets, a stream of its own), or send less."
+-- text = "[{where}: ]transfer that no computing hides[ takes {exposed_transfer_ns of dur_ns} of its collectives][, takes {exposed_p2p_ns of p2p_dur_ns} of its sends and receives]."
+-- advice = "Overlap it with the backward pass (larger or smaller buckets, a stream of its own), or send less; `what_if --change ideal_network` computes what the run takes without any."
 -- ///
 with executions as not materialized (
     select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
@@ -79,12 +82,15 @@ matched as materialized (
 offsets as materialized (
     from rank_offsets('matched')
 ),
-waits as materialized (  -- a pipeline's stages wait for each other by design
+all_waits as materialized (
+    from wait_times('matched', 'offsets')
+),
+waits as materialized (
     select * replace (
         case when not is_p2p then wait_ns end as wait_ns,
         case when not is_p2p then last_rank end as last_rank
     )
-    from wait_times('matched', 'offsets')
+    from all_waits
 ),
 caused as (
     select
@@ -100,6 +106,11 @@ spans as (
     select run, source, rank, device, start_ns, last_start_ns as end_ns, 'wait' as part from waits where wait_ns > 0
     union all
     select run, source, rank, device, last_start_ns, end_ns, 'transfer' from waits where last_rank is not null
+    union all
+    select run, source, rank, device, start_ns + wait_ns, end_ns, 'p2p' from all_waits where is_p2p and transfer_ns > 0
+),
+p2p_sums as (
+    select run, rank, sum(end_ns - start_ns) as p2p_dur_ns from all_waits where is_p2p and wait_ns is not null group by run, rank
 ),
 kinds as (
     select run, source, rank, device, start_ns, end_ns, class from with_class('executions')
@@ -113,7 +124,8 @@ exposed as (
     select
         run, rank,
         sum(busy_ns - inside_ns) filter (part = 'wait') as exposed_wait_ns,
-        sum(busy_ns - inside_ns) filter (part = 'transfer') as exposed_transfer_ns
+        sum(busy_ns - inside_ns) filter (part = 'transfer') as exposed_transfer_ns,
+        sum(busy_ns - inside_ns) filter (part = 'p2p') as exposed_p2p_ns
     from clip_to('spans', 'compute')
     group by run, rank
 ),
@@ -173,12 +185,15 @@ answers as (
         s.run, s.rank, s.collectives, s.dur_ns, s.wait_ns, s.share, s.unmatched, s.reason,
         case when s.collectives > 0 then coalesce(e.exposed_wait_ns, 0) end as exposed_wait_ns,
         case when s.collectives > 0 then coalesce(e.exposed_transfer_ns, 0) end as exposed_transfer_ns,
+        p.p2p_dur_ns,
+        case when p.p2p_dur_ns is not null then coalesce(e.exposed_p2p_ns, 0) end as exposed_p2p_ns,
         case when s.collectives > 0 then coalesce(c.times_last, 0) end as times_last,
         case when s.collectives > 0 then coalesce(c.caused_wait_ns, 0) end as caused_wait_ns,
         case when s.collectives > 0 then coalesce(c.removable_ns, 0) end as removable_ns
     from sums as s
     left join caused as c on s.run = c.run and s.rank = c.rank
     left join exposed as e on s.run = e.run and s.rank = e.rank
+    left join p2p_sums as p on s.run = p.run and s.rank = p.rank
 ),
 chances as (  -- the binomial tail
     select
@@ -211,7 +226,9 @@ select
         when 3 * p.steps_last >= 2 * p.steps then 'persistent'
         when p.steps is not null then 'changing'
     end as persistence,
-    a.reason
+    a.reason,
+    as_bigint(a.p2p_dur_ns) as p2p_dur_ns,
+    as_bigint(a.exposed_p2p_ns) as exposed_p2p_ns
 from answers as a
 left join late as l on a.run = l.run and a.rank = l.rank
 left join persistences as p on a.run = p.run and a.rank = p.rank

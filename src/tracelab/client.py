@@ -147,7 +147,7 @@ class Lab:
         return alignment.measure(self.store, runs, memory_limit=self.memory_limit, deadline=deadline)
 
     def summary(self, *runs: str) -> "Summaries":
-        """Summarize the store, or some runs of it: five figures, and the findings that could save most of the time."""
+        """Summarize the store, or some runs of it: five figures, and the findings that cost most of the time."""
         from tracelab.report.summary import summarize, text
 
         return text.Summaries(summarize.summarize(self.store, runs, aligned=bool(self.aligned)))

@@ -163,7 +163,7 @@ def test_a_run_on_the_cpu_has_figures_of_the_cpu(tmp_path: Path) -> None:
     leads = {each.query: each.rest for each in found.leads}
     assert leads == {"cpu_communication": pytest.approx(30 / 200), "cpu_breakdown": pytest.approx(30 / 200)}
     assert found.work == "Self time of ops: aten::mm 100.0 %"
-    assert "the windows of its ranks on the CPU added up: 200 ns:" in " ".join(repr(Summaries([found])).split())
+    assert "as shares of 200 ns, the windows of all ranks of the run on the CPU added up:" in repr(Summaries([found]))
 
 
 def test_a_run_of_counters_alone_has_no_figures_and_names_the_query(tmp_path: Path) -> None:
@@ -245,10 +245,29 @@ def job(shared_stores: Path) -> RunSummary:
 
 
 def test_the_generated_job_leads_with_its_straggler(job: RunSummary) -> None:
-    first, *others = job.leads
+    first, second, *others = job.leads
     assert (first.query, first.rank) == ("straggler_causes", 2)
-    assert plain_text(first.sentence).startswith("Rank 2 is late because its gemm kernels take longer")
+    assert plain_text(first.sentence).startswith(
+        "Rank 2 is late because its GPU is slow: it computes for 1.644 times the median of the ranks, and longer in "
+        "all of its 6 classes of kernels (gemm 67 %, attention 21 %, norm 6 %, optimizer 5 %)."
+    )
+    assert (second.query, "sends and receives" in second.sentence) == ("stragglers", True)
     assert any(each.rank == 5 and "CPU side" in each.sentence for each in others)
+
+
+def test_a_slow_gpu_is_one_finding_and_sends_count_as_transfers(shared_stores: Path, job: RunSummary) -> None:
+    lab = tracelab.open(eight_ranks(shared_stores))
+    causes = lab.query("straggler_causes", rank=2).to_pylist()
+    transfers = lab.query("stragglers").to_pylist()
+    window_ns = sum(row["window_ns"] for row in lab.query("gpu_breakdown").to_pylist())
+    slow, sent, *_ = job.leads
+    assert (slow.cost_ns, slow.whole_ns) == (
+        sum(row["cost_ns"] for row in causes if row["cause"] == "compute"),
+        window_ns,
+    )
+    assert sent.cost_ns == sum(row["exposed_transfer_ns"] + row["exposed_p2p_ns"] for row in transfers)
+    keys = [(lead.finding.when, lead.rank) for lead in job.leads]
+    assert len(set(keys)) == len(keys)
 
 
 CONTRADICTIONS = (("host", "ahead"), ("every event", "skipped"))

@@ -34,11 +34,11 @@ def command(
     aligned: bool,
     **output: Any,  # noqa: ANN401  options have all types
 ) -> None:
-    """Print what matters in each run: five figures, and the three findings that could save most of its time.
+    """Print what matters in each run: five figures, and the three findings that cost most of its time.
 
     Shares are of the run's measured time, the windows of all its GPUs added up (of all steps for waiting for data, of
-    the windows of ranks on a CPU), and upper bounds of what the run saves if the cause is gone. A symptom that a listed
-    cause explains is not listed again. Of more than three runs each has two lines.
+    the windows of ranks on a CPU). A symptom that a listed cause explains is not listed again. What the run takes
+    without a cause is computed by the query what_if. Of more than three runs each has two lines.
 
     """
     if names and runs:

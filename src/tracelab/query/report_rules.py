@@ -45,7 +45,7 @@ _LAST = 99
 
 @dataclass(frozen=True)
 class Cost:
-    """The time that a finding is about, as SQL over the answer's columns: an upper bound of what can be recovered.
+    """The time that the devices of a run lose to what a finding is about, as SQL over the answer's columns.
 
     It is a share of the measured time of the run: its windows, or, for queries that measure steps, the sum of `of` over
     all rows of the run. `adds` names columns: the costs of rows with the same values add up. Without a name, those of

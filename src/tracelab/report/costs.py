@@ -2,12 +2,15 @@
 
 The one definition of a cost, for the summary, the sections of the report and the rules:
 
-    cost     the time that is recovered at most if the cause is gone, added up over the devices of the run
+    cost     the time that the devices of the run lose to the cause, added up over them
     share    cost / measured time of the run: the windows of all its devices, added up (`report.windows`)
 
 So a device that idles for 40 % of its window costs a run of eight such devices 5 %. Where the costs of a finding's rows
 add up (`Cost.adds`), its cost is that of all rows of the run, or of all with the same values, for which the rule holds.
 A query that measures steps in place of a window divides by the steps of all ranks (`Cost.of`).
+
+The run need not get shorter by the cost: by less where another wait takes the place of the lost time, by more where
+ranks wait one behind the other. The query what_if replays the run and computes it.
 """
 
 from collections.abc import Sequence

@@ -167,8 +167,8 @@ def render_cost(row: Mapping[str, Any], query: str, finding: Finding, leads: Seq
     added = f", {row[ADDED]:,} such rows added up" if row[ADDED] > 1 else ""
     part = "is" if len(relation.numbers) == 1 else "are"
     known = f"; {causes} of the summary {part} part of it" if relation.numbers else ""
-    kind, rank = ("Cost", "") if finding.cost.leads else ("Bound", "; the summary does not rank it")
-    return f" <span class=cost>{kind}: at most {_amount(share, row[STEP])}{added}{known}{rank}.</span>"
+    kind, rank = ("Cost:", "") if finding.cost.leads else ("Bound: at most", "; the summary does not rank it")
+    return f" <span class=cost>{kind} {_amount(share, row[STEP])}{added}{known}{rank}.</span>"
 
 
 def _amount(share: float, step_ns: float | None) -> str:

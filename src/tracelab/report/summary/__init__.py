@@ -1,4 +1,4 @@
-"""What matters in a run: five figures, and the findings with the largest recoverable share of its time.
+"""What matters in a run: five figures, and the findings with the largest share of its time.
 
 report queries (answers) ──▶ figures ─┐
                          └─▶ leads ───┴─▶ RunSummary ──▶ text, rows, HTML

@@ -28,10 +28,10 @@ def render_summaries(summaries: Sequence[RunSummary], *, named: bool, drawn: Col
 
 
 def _render_table(summaries: Sequence[RunSummary]) -> str:
-    """Render a row for each run: its figures, and the finding that could save most."""
+    """Render a row for each run: its figures, and the finding that costs most."""
     found = dict.fromkeys(figure.name for each in summaries for figure in each.figures)
     names = sorted(found, key=lambda name: name == "MFU")  # the figures of GPUs and of CPUs, then what both have
-    heads = "".join(f"<th>{escape_text(name)}" for name in ("run", *names, "largest possible saving"))
+    heads = "".join(f"<th>{escape_text(name)}" for name in ("run", *names, "what costs most"))
     rows = []
     for each in summaries:
         figures = {figure.name: figure for figure in each.figures}
@@ -60,7 +60,7 @@ def _render_run(position: int, summary: RunSummary, *, named: bool, is_hidden: b
     if not summary.leads:
         yield f"<p>{render_prose(summary.note)}</p></article>"
         return
-    yield f"<p>Largest possible savings, as shares of {describe_measured_time(summary)}:</p>"
+    yield f"<p>What costs most, as shares of {describe_measured_time(summary)}:</p>"
     rendered = [_render_lead(lead, summary.step_ns, summary.run if is_drawn else None) for lead in summary.leads]
     yield f"<ol class=leads>{''.join(rendered[:MOST_LEADS])}</ol>"
     if others := rendered[MOST_LEADS:]:

@@ -1,4 +1,4 @@
-"""Rank the findings of a run by the share of its time that they could recover, each time counted once."""
+"""Rank the findings of a run by the share of its time that is lost to them, each time counted once."""
 
 import html
 import re
@@ -29,7 +29,7 @@ _SAME_SHARE = 0.0005
 
 @dataclass(frozen=True)
 class Ceiling:
-    """The largest share that findings of these topics can recover together: that of this `time` of the run."""
+    """The largest share that findings of these topics cost together: that of this `time` of the run."""
 
     topics: frozenset[str]
     share: float
@@ -38,7 +38,7 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class Lead:
-    """A finding about one run with the share of its time that it could recover at most.
+    """A finding about one run with the share of its time that is lost to it.
 
     `cost_ns` of `added` rows of the query is its `share` of `whole_ns`, the measured time of the run. `unexplained` is
     what no finding with more detail explains of the share, and `rest` what the figures of the run allow of that.

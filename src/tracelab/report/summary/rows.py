@@ -25,8 +25,8 @@ def summary_rows(summaries: Sequence[RunSummary]) -> pa.Table:
     """Return the summaries as a table, run by run.
 
     `kind` is figure or finding. Of a figure, `value` is a ratio, or ns for the step time; NULL is unknown, and `note`
-    states what to record. Of a finding, `name` is the query, `value` the share of the run's measured time that it could
-    recover, `step_ns` that share of a step, `text` the sentence, `note` the advice and `next` the command that shows
+    states what to record. Of a finding, `name` is the query, `value` the share of the run's measured time that is
+    lost to it, `step_ns` that share of a step, `text` the sentence, `note` the advice and `next` the command that shows
     more.
     """
     rows: list[dict[str, object]] = []

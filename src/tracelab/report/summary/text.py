@@ -105,7 +105,7 @@ def _run_lines(summary: RunSummary, width: int, most_leads: int | None) -> Itera
     if not summary.leads:
         yield from _wrap_note(summary.note, width, "")
         return
-    yield from _wrap(f"Largest possible savings, as shares of {describe_measured_time(summary)}:", width, "")
+    yield from _wrap(f"What costs most, as shares of {describe_measured_time(summary)}:", width, "")
     listed = summary.leads[:most_leads]
     for number, lead in enumerate(listed, 1):
         yield from _lead_lines(number, lead, summary.step_ns, width)
@@ -116,9 +116,9 @@ def _run_lines(summary: RunSummary, width: int, most_leads: int | None) -> Itera
 
 def describe_measured_time(summary: RunSummary) -> str:
     """Return what the shares of findings are shares of."""
-    parts = "the windows of all its GPUs" if summary.has_gpu else "the windows of its ranks on the CPU"
-    length = f": {format_scaled(summary.window_ns, Quantity.DURATION)}" if summary.window_ns else ""
-    return f"the run's measured time, {parts} added up{length}"
+    parts = "the windows of all GPUs" if summary.has_gpu else "the windows of the ranks on the CPU"
+    length = f"{format_scaled(summary.window_ns, Quantity.DURATION)}, " if summary.window_ns else ""
+    return f"{length}{parts} added up"
 
 
 def _lead_lines(number: int, lead: Lead, step_ns: float | None, width: int) -> Iterator[str]:
