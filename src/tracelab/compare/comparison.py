@@ -2,8 +2,9 @@
 
 import fnmatch
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from statistics import fmean
 
@@ -15,6 +16,7 @@ from tracelab.compare.gates import FAILED, UNDECIDED, Gate, GateResult, check_ga
 from tracelab.compare.kernel_matching import Kernel, Launch, Matching, match_kernels
 from tracelab.compare.noise import ASSUMED_FLOOR
 from tracelab.compare.recordings import RANGES, Recording, StepCounts
+from tracelab.compare.replacements import Replacement, Times, find_replacements
 from tracelab.compare.verdicts import MetricRow, Series, judge
 from tracelab.errors import NoDataError, UsageError
 from tracelab.query import execute
@@ -22,6 +24,7 @@ from tracelab.query import execute
 _HOST_METRICS = ("step_time", "window_time", "idle", "exposed_communication", "exposed_copies")
 """Metrics that depend on how fast the host launches, which each profiler slows down by its own measure."""
 _LEAST_MEASURED = 2
+_KERNEL = "kernel:"
 _WILDCARD = re.compile(r"[*?[]")
 
 
@@ -50,6 +53,7 @@ class Comparison:
     rows: tuple[MetricRow, ...]
     facts: tuple[comparability.FactRow, ...]
     matching: Matching
+    replacements: tuple[Replacement, ...]
     gates: tuple[GateResult, ...]
     warnings: tuple[str, ...]
     """Sentences that a reader must know before the figures."""
@@ -120,8 +124,15 @@ def compare_source(source: fetch.Source, request: Request) -> Comparison:
     base, candidate, noise = (
         [by_run[run] for run in side] for side in (request.base, request.candidate, request.noise)
     )
-    keys = {(str(name), str(key), str(cls)) for name, key, cls in _kernel_names(answers)}
-    matching = _match(source, unit, base, candidate, keys)
+    keys = {str(name): (str(key), str(cls)) for name, key, cls in _kernel_names(answers)}
+    kernels = (_list_kernels(base, keys), _list_kernels(candidate, keys))
+
+    @cache
+    def launches() -> tuple[list[Launch], list[Launch]]:
+        """Fetch the launches of a step in the middle of the first recordings."""
+        return _launches(source, base[0]), _launches(source, candidate[0])
+
+    matching = match_kernels(kernels[0], kernels[1], launches if unit == RANGES else None)
     sides = [_matched_series(side, matching, number) for number, side in enumerate((base, candidate))]
     noise_series = _matched_series(noise, matching, 0)
     is_trimmed = all(each.is_trimmed for each in every)
@@ -139,6 +150,9 @@ def compare_source(source: fetch.Source, request: Request) -> Comparison:
     )
     if not rows:
         raise NoDataError("base and candidate have no metric in common; record both with one profiler")
+    replacements = find_replacements(
+        matching, kernels, _kernel_times(rows, kernels), launches() if unit == RANGES and all(kernels) else ([], [])
+    )
     return Comparison(
         request,
         unit,
@@ -146,6 +160,7 @@ def compare_source(source: fetch.Source, request: Request) -> Comparison:
         tuple(rows),
         tuple(facts),
         matching,
+        tuple(replacements),
         tuple(check_gate(gate, rows) for gate in request.gates),
         tuple(notes.list_warnings(unit, matching, facts, rows[0].metric, sides)),
         tuple(notes.list_notes(unit, matching, facts, sides, has_intervals=any(row.low is not None for row in rows))),
@@ -184,34 +199,27 @@ def _kernel_names(answers: fetch.Answers) -> list[tuple[object, object, object]]
     return [tuple(row) for row in kernels.select("name", "key", "class").unique(subset="name").sort("name").rows()]
 
 
-def _match(
-    source: fetch.Source,
-    unit: str,
-    base: Sequence[Recording],
-    candidate: Sequence[Recording],
-    keys: set[tuple[str, str, str]],
-) -> Matching:
-    """Match the kernels of both sides, by the launches of a step in the middle of their first recordings."""
-    known = {name: (key, cls) for name, key, cls in keys}
-    kernels = []
-    for side in (base, candidate):
-        totals: dict[str, list[float]] = {}
-        for each in side:
-            for metric, steps in each.series.items():
-                if metric.startswith("kernel:"):
-                    totals.setdefault(metric.removeprefix("kernel:"), []).append(float(np.mean(steps)))
-        kernels.append(
-            [
-                Kernel(name, *known[name], fmean([*values, *[0.0] * (len(side) - len(values))]))
-                for name, values in totals.items()
-            ]
-        )
+def _list_kernels(side: Sequence[Recording], known: Mapping[str, tuple[str, str]]) -> list[Kernel]:
+    """Return the kernels of a side with their mean time in a step of its recordings."""
+    totals: dict[str, list[float]] = {}
+    for each in side:
+        for metric, steps in each.series.items():
+            if metric.startswith(_KERNEL):
+                totals.setdefault(metric.removeprefix(_KERNEL), []).append(float(np.mean(steps)))
+    return [
+        Kernel(name, *known[name], fmean([*values, *[0.0] * (len(side) - len(values))]))
+        for name, values in totals.items()
+    ]
 
-    def launches() -> tuple[list[Launch], list[Launch]]:
-        first, second = (_launches(source, side[0]) for side in (base, candidate))
-        return first, second
 
-    return match_kernels(kernels[0], kernels[1], launches if unit == RANGES else None)
+def _kernel_times(rows: Sequence[MetricRow], kernels: tuple[Sequence[Kernel], Sequence[Kernel]]) -> Times:
+    """Return the times of kernels on both sides: of matched ones the values of their rows, of others the means."""
+    alone = {each.name: (each.dur_ns, 0.0) for each in kernels[0]} | {
+        each.name: (0.0, each.dur_ns) for each in kernels[1]
+    }
+    return alone | {
+        row.metric.removeprefix(_KERNEL): (row.base, row.candidate) for row in rows if row.family == "kernel"
+    }
 
 
 def _launches(source: fetch.Source, recording: Recording) -> list[Launch]:
@@ -237,12 +245,12 @@ def _matched_series(side: Sequence[Recording], matching: Matching, number: int) 
     """Return the series of each recording, its kernels under the names of their matches."""
     found: list[Series] = []
     for each in side:
-        series = {name: steps for name, steps in each.series.items() if not name.startswith("kernel:")}
+        series = {name: steps for name, steps in each.series.items() if not name.startswith(_KERNEL)}
         for match in matching.matches:
             names = (match.base, match.candidate)[number]
-            parts = [each.series[f"kernel:{name}"] for name in names if f"kernel:{name}" in each.series]
+            parts = [each.series[f"{_KERNEL}{name}"] for name in names if f"{_KERNEL}{name}" in each.series]
             if parts:  # two functions of one key and of different classes share a label
-                label = f"kernel:{match.label}"
+                label = f"{_KERNEL}{match.label}"
                 series[label] = np.sum([*parts, *([series[label]] if label in series else [])], axis=0)
         found.append(series)
     return found

@@ -9,6 +9,7 @@ from tracelab.compare.comparison import Comparison
 from tracelab.compare.gates import FAILED, PASSED, GateResult
 from tracelab.compare.kernel_matching import ARROW
 from tracelab.compare.recordings import BEYOND_SHORTEST, FIRST_OR_LAST, LEAST_TO_TRIM, RECORDED, WHOLE
+from tracelab.compare.replacements import Replaced
 from tracelab.compare.verdicts import FASTER, LEAST_EFFECT, SAME, SLOWER, UNDECIDED, WIDEST_SAME, MetricRow
 from tracelab.output.labels import shorten, strip_signature
 from tracelab.output.units import Quantity, format_scaled
@@ -18,6 +19,9 @@ LEAST_STEP_SHARE = 0.01
 _MOST_DETAILS = 8
 _MOST_PARTS = 3
 _NAME_WIDTH = 72
+_PART_WIDTH = 32
+_EXPOSED = {"exposed_communication": "class:communication", "exposed_copies": "copy:", "idle": ""}
+"""Parts of a step in which a GPU does not compute, and the metrics that take this time."""
 _TITLES = {
     "parts": "Classes of kernels, and copies",
     "kernel": "Kernels",
@@ -91,17 +95,95 @@ def tendency_sentence(comparison: Comparison) -> str | None:
 
 
 def explanation(comparison: Comparison) -> str | None:
-    """Return the largest differences that make up that of the step; None where none is 1 % of it."""
-    parts = [
-        row for row in comparison.rows[1:] if row.family in ("headline", "class", "copy") and row.metric != "gpu_time"
-    ]
-    material = [row for row in parts if abs(row.step_share or 0) >= LEAST_STEP_SHARE]
-    material.sort(key=lambda row: -abs(row.difference))
+    """Return the largest differences that make up that of the step, each time once; None where none is 1 % of it."""
+    parts = _replaced_kernels(comparison) + _exposed_parts(comparison) + _work_parts(comparison)
+    least = LEAST_STEP_SHARE * comparison.main.base
+    material = sorted((part for part in parts if part.size_ns >= least), key=lambda part: -part.size_ns)
     if not material:
         return None
     unit = "" if comparison.unit == WHOLE else " per step"
-    listed = ", ".join(f"{describe_metric(row.metric)} {format_difference(row)}" for row in material[:_MOST_PARTS])
-    return f"Largest differences{unit}: {listed}."
+    return f"Largest differences{unit}: {', '.join(part.text for part in material[:_MOST_PARTS])}."
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A part of the difference of the step: a time that no other part has."""
+
+    text: str
+    size_ns: float
+
+
+def _replaced_kernels(comparison: Comparison) -> list[_Part]:
+    """Return kernels with those that are launched in their place."""
+    parts = []
+    for each in comparison.replacements:
+        went, came = (
+            f"{_name_kernels(side)} ({_signed_time(difference)})"
+            for side, difference in ((each.went, each.went_ns), (each.came, each.came_ns))
+        )
+        noun = "kernel" if len(each.went) == 1 else "kernels"
+        parts.append(_Part(f"{noun} {went} replaced by {came}", max(abs(each.went_ns), each.came_ns)))
+    return parts
+
+
+def _name_kernels(kernels: Sequence[Replaced]) -> str:
+    first, *others = (short_name(each.name, width=_PART_WIDTH) for each in kernels)
+    if not others:
+        return first
+    return f"{first} and {others[0] if len(others) == 1 else f'{len(others)} others'}"
+
+
+def _exposed_parts(comparison: Comparison) -> list[_Part]:
+    """Return what a GPU does while it does not compute, with the copies or the communication that it is of."""
+    rows = {row.metric: row for row in comparison.rows}
+    parts = []
+    for metric, causes in _EXPOSED.items():
+        if metric not in rows:
+            continue
+        row = rows[metric]
+        difference = row.candidate - row.base
+        within = [each for each in comparison.rows if causes and each.metric.startswith(causes)]
+        alike = [each for each in within if (each.candidate - each.base) * difference > 0]
+        cause = max(alike, key=lambda each: abs(each.candidate - each.base), default=None)
+        is_material = cause is not None and _is_material(comparison, cause.candidate - cause.base)
+        detail = f" ({_name_difference(cause)} in all)" if cause is not None and is_material else ""
+        parts.append(_Part(_name_difference(row) + detail, abs(difference)))
+    return parts
+
+
+def _work_parts(comparison: Comparison) -> list[_Part]:
+    """Return the classes of kernels without replaced ones; without a GPU the ops, whose own times add up."""
+    families = {row.family for row in comparison.rows}
+    has_exposed = any(row.metric in _EXPOSED for row in comparison.rows)
+    parts = []
+    for row in comparison.rows:
+        if row.family == "class" and not (has_exposed and row.metric == "class:communication"):
+            name = row.metric.partition(":")[2]
+            replaced = sum(
+                kernel.difference_ns
+                for each in comparison.replacements
+                for kernel in (*each.went, *each.came)
+                if kernel.cls == name
+            )
+            difference = row.candidate - row.base - replaced
+            words = f"{'other ' if replaced else ''}{describe_metric(row.metric)} {_signed_time(difference)}"
+            parts.append(_Part(words, abs(difference)))
+        elif (row.family == "copy" and not has_exposed) or (row.family == "op" and "class" not in families):
+            parts.append(_Part(_name_difference(row), abs(row.candidate - row.base)))
+    return parts
+
+
+def _is_material(comparison: Comparison, difference_ns: float) -> bool:
+    return abs(difference_ns) >= LEAST_STEP_SHARE * comparison.main.base
+
+
+def _name_difference(row: MetricRow) -> str:
+    return f"{describe_metric(row.metric)} {_signed_time(row.candidate - row.base)}"
+
+
+def _signed_time(difference_ns: float) -> str:
+    sign = "+" if difference_ns > 0 else "−"
+    return f"{sign}{format_scaled(round(abs(difference_ns)), Quantity.DURATION)}"
 
 
 def gate_sentence(result: GateResult) -> str:
@@ -235,7 +317,8 @@ def format_value(row: MetricRow, value: float) -> str:
 
 def format_difference(row: MetricRow) -> str:
     """Return the difference with its sign and unit."""
-    return f"{'+' if row.difference > 0 else '−'}{format_value(row, abs(row.difference))}"
+    difference = row.candidate - row.base if 0 in (row.base, row.candidate) else row.difference
+    return f"{'+' if difference > 0 else '−'}{format_value(row, abs(difference))}"
 
 
 def format_change(row: MetricRow) -> str:

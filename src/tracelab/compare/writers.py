@@ -157,6 +157,15 @@ def write_json(comparison: Comparison, *, strict: bool) -> str:
                 {"class": name, "base_ns": round(base), "candidate_ns": round(candidate)}
                 for name, (base, candidate) in comparison.matching.unmatched.items()
             ],
+            "replacements": [
+                {
+                    "base": [kernel.name for kernel in each.went],
+                    "candidate": [kernel.name for kernel in each.came],
+                    "base_difference_ns": round(each.went_ns),
+                    "candidate_difference_ns": round(each.came_ns),
+                }
+                for each in comparison.replacements
+            ],
         },
         "warnings": list(comparison.warnings),
         "notes": list(comparison.notes),

@@ -1,0 +1,98 @@
+"""Kernels that are launched in the place of others, of steps that a person can align."""
+
+import pytest
+
+from tests.compare.small_runs import recording, together
+from tests.compare.test_kernel_matching import launch
+from tests.memory import MemoryStore
+from tracelab.compare import sentences
+from tracelab.compare.comparison import Comparison, Request, compare_source
+from tracelab.compare.fetch import Source
+from tracelab.compare.kernel_matching import Kernel, match_kernels
+from tracelab.compare.replacements import Replaced, find_replacements
+
+
+def find(base: str, candidate: str, *, classes: str = "") -> list[tuple[list[Replaced], list[Replaced]]]:
+    """Return the replacements of two steps: each letter is a kernel of 10 ns, in `classes` of its own class."""
+    steps = tuple([launch(name) for name in step] for step in (base, candidate))
+    kernels = tuple(
+        [
+            Kernel(name, name, name if name in classes else "gemm", 10.0 * step.count(name))
+            for name in dict.fromkeys(step)
+        ]
+        for step in (base, candidate)
+    )
+    times = {name: (10.0 * base.count(name), 10.0 * candidate.count(name)) for name in base + candidate}
+    found = find_replacements(match_kernels(kernels[0], kernels[1]), (kernels[0], kernels[1]), times, steps)
+    return [(list(each.went), list(each.came)) for each in found]
+
+
+def test_a_kernel_that_is_launched_less_often_is_replaced_by_that_at_its_place() -> None:
+    assert find("axbxcx", "axbxcy", classes="y") == [([Replaced("x", "gemm", -10)], [Replaced("y", "y", 10)])]
+
+
+def test_two_kernels_may_be_replaced_by_one() -> None:
+    ((went, came),) = find("apqbpqc", "arbrc", classes="pqr")
+    assert ([each.name for each in went], [each.name for each in came]) == (["p", "q"], ["r"])
+    assert sum(each.difference_ns for each in went + came) == -20
+
+
+def test_another_order_replaces_nothing() -> None:
+    assert find("axbyc", "aybxc") == []
+
+
+def test_what_only_one_side_launches_replaces_nothing() -> None:
+    assert find("axbxc", "abc") == []
+    assert find("abc", "axbc") == []
+
+
+def test_kernels_at_different_places_replace_each_other_only_within_a_class() -> None:
+    assert find("xabc", "abcy", classes="y") == []
+    assert find("xabc", "abcy") == [([Replaced("x", "gemm", -10)], [Replaced("y", "gemm", 10)])]
+
+
+def test_a_long_gap_shows_no_places() -> None:
+    assert find("a" + "x" * 9 + "b", "a" + "y" * 9 + "b", classes="y") == []
+
+
+@pytest.fixture
+def swapped(memory: MemoryStore) -> Comparison:
+    """Each step of the candidate launches a convolution of 5,500 ns where the base has a matrix product of 4,000 ns."""
+    base, candidate = recording("a"), recording("b")
+    other = {"gemm_kernel": "cudnn_convolve_kernel"}
+    candidate["kernels"] = [
+        row | {"name": other.get(str(row["name"]), row["name"])}
+        | ({"dur_ns": 5_500} if row["name"] in other else {})
+        for row in candidate["kernels"]
+    ]  # fmt: skip
+    memory.filled(together(base, candidate))
+    return compare_source(Source(memory.con), Request(("a",), ("b",)))
+
+
+def test_sentence_names_both_kernels_once_and_their_classes_not_again(swapped: Comparison) -> None:
+    (replacement,) = swapped.replacements
+    assert (replacement.went_ns, replacement.came_ns) == (-4_000, 5_500)
+    assert sentences.explanation(swapped) == (
+        "Largest differences per step: kernel gemm_kernel (−4.000 µs) replaced by cudnn_convolve_kernel (+5.500 µs), "
+        "exposed_communication −1.000 µs, idle −500 ns."
+    )
+
+
+def test_exposed_copies_are_named_once_with_the_copies_that_they_are_of(memory: MemoryStore) -> None:
+    base, candidate = recording("a"), recording("b")
+    candidate["memcpys"] = [row | {"dur_ns": 900} for row in candidate["memcpys"]]
+    memory.filled(together(base, candidate))
+    comparison = compare_source(Source(memory.con), Request(("a",), ("b",)))
+    assert sentences.explanation(comparison) == (
+        "Largest differences per step: exposed_copies +400 ns (copy:HtoD +400 ns in all), idle −400 ns."
+    )
+
+
+def test_ops_explain_runs_without_a_gpu(memory: MemoryStore) -> None:
+    sides = [recording("a"), recording("b")]
+    for side in sides:
+        side["kernels"] = side["memcpys"] = []
+    sides[1]["ops"] = [row | ({"dur_ns": 700} if row["name"] == "aten::empty" else {}) for row in sides[1]["ops"]]
+    memory.filled(together(*sides))
+    comparison = compare_source(Source(memory.con), Request(("a",), ("b",)))
+    assert sentences.explanation(comparison) == ("Largest differences per step: aten::empty +300 ns, aten::mm −300 ns.")
