@@ -163,7 +163,8 @@ def test_a_run_on_the_cpu_has_figures_of_the_cpu(tmp_path: Path) -> None:
     leads = {each.query: each.rest for each in found.leads}
     assert leads == {"cpu_communication": pytest.approx(30 / 200), "cpu_breakdown": pytest.approx(30 / 200)}
     assert found.work == "Self time of ops: aten::mm 100.0 %"
-    assert "as shares of 200 ns, the windows of all ranks of the run on the CPU added up:" in repr(Summaries([found]))
+    text = " ".join(repr(Summaries([found])).split())
+    assert "as shares of 200 ns, the windows of all ranks of the run on the CPU added up:" in text
 
 
 def test_a_run_of_counters_alone_has_no_figures_and_names_the_query(tmp_path: Path) -> None:
