@@ -116,9 +116,9 @@ def _run_lines(summary: RunSummary, width: int, most_leads: int | None) -> Itera
 
 def describe_measured_time(summary: RunSummary) -> str:
     """Return what the shares of findings are shares of."""
-    parts = "the windows of all GPUs" if summary.has_gpu else "the windows of the ranks on the CPU"
+    parts = "GPUs of the run" if summary.has_gpu else "ranks of the run on the CPU"
     length = f"{format_scaled(summary.window_ns, Quantity.DURATION)}, " if summary.window_ns else ""
-    return f"{length}{parts} added up"
+    return f"{length}the windows of all {parts} added up"
 
 
 def _lead_lines(number: int, lead: Lead, step_ns: float | None, width: int) -> Iterator[str]:
