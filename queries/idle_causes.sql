@@ -3,8 +3,8 @@
 -- A row is one run, rank and device with GPU activity. Each gap between two stretches of activity has the cause that the
 -- next kernel, copy, memset or graph decides: `host` where the call that launched it ended after the gap had begun, so the
 -- device had nothing to do; otherwise `dependency` where the gap is longer than min_gap_ns (it waited for another stream,
--- another device or a copy), else `overhead`. `unknown` are gaps whose next work has no launch call in the source: they
--- may have any cause. The four parts add up to `idle_ns`, which is that of gpu_breakdown. The CPU side is the process
+-- another device or a copy), else `overhead`. `unknown` are gaps whose next work has no launch call in the source, or
+-- starts over a millisecond before it, so that the clocks of CPU and GPU do not agree: they may have any cause. The four parts add up to `idle_ns`, which is that of gpu_breakdown. The CPU side is the process
 -- that launched; where it waited itself (a lock, the data loader, another rank) is not in it.
 -- /// query
 -- title = "Idle time causes"
@@ -20,7 +20,7 @@
 -- host_ns = "Gaps that ended with work launched too late."
 -- dependency_ns = "Longer gaps that ended with work launched in time."
 -- overhead_ns = "Gaps of at most min_gap_ns that ended with work launched in time."
--- unknown_ns = "Gaps that ended with work whose launch is not recorded."
+-- unknown_ns = "Gaps that ended with work whose launch is not recorded, or begins over a millisecond after the work: the clocks of CPU and GPU do not agree."
 -- host_ratio = "host_ns / idle_ns."
 -- dependency_ratio = "dependency_ns / idle_ns."
 -- overhead_ratio = "overhead_ns / idle_ns."
@@ -61,8 +61,8 @@
 -- when = "unknown_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "unknown_ns"
 -- cost = { ns = "unknown_ns", adds = true, topics = ["data", "host", "launches", "dependency"], detail = 1 }
--- text = "{where} idles for {unknown_ns of window_ns} of its window before work whose launch was not recorded, so that the cause is not known."
--- advice = "Record the calls of the CUDA runtime and driver beside the kernels: `activities=[CPU, CUDA]` of the PyTorch profiler, `--trace=cuda` of nsys."
+-- text = "{where} idles for {unknown_ns of window_ns} of its window before work whose launch is not known, so that the cause is not known either."
+-- advice = "Record the calls of the CUDA runtime and driver beside the kernels: `activities=[CPU, CUDA]` of the PyTorch profiler, `--trace=cuda` of nsys. Where they are recorded, `tracelab doctor` finds kernels that begin before their launch: the clocks of CPU and GPU do not agree."
 -- ///
 with activity as not materialized (  -- each use reads only its own columns
     select run, source, rank, pid, device, start_ns, end_ns, correlation
@@ -83,9 +83,10 @@ idle as (
 caused as (
     select
         g.run, g.rank, g.device, g.dur_ns,
+        launch_end(g.call_start_ns, g.call_end_ns, g.end_ns) as launched_ns,
         case
-            when g.call_end_ns is null then 'unknown'
-            when g.call_end_ns > g.start_ns then 'host'
+            when launched_ns is null then 'unknown'
+            when launched_ns > g.start_ns then 'host'
             when g.dur_ns > $min_gap_ns then 'dependency'
             else 'overhead'
         end as cause

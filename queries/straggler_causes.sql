@@ -108,7 +108,7 @@ calls as not materialized (
 launched as not materialized (
     select
         run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation,
-        {'kind': kind, 'call_end_ns': call_end_ns} as part
+        {'kind': kind, 'call_end_ns': launch_end(call_start_ns, call_end_ns, start_ns)} as part
     from with_calls('activity', 'calls')
 ),
 devices as materialized (  -- those whose waits are known

@@ -28,6 +28,12 @@ select w.* exclude (process), l.call_tid, l.call_start_ns, l.call_end_ns
 from _work as w
 left join _launches as l on w.process = l.process and w.correlation = l.correlation;
 
+-- launch_end(call_start_ns, call_end_ns, start_ns): the end of the call that launched work of the GPU which starts at
+-- start_ns; NULL where there is no call, and where the work starts over a millisecond before the call: the clocks of the
+-- CPU and the GPU do not agree then, and no time of one can be compared with the other's.
+create or replace macro launch_end(call_start_ns, call_end_ns, start_ns) as
+    case when try(call_start_ns - 1_000_000) <= start_ns then call_end_ns end;
+
 -- gaps(relation): the stretches in which no row of the relation runs, between its first start and its last end. A row is
 -- one gap, and the row that ends it: of several that begin together the one launched first (with the least correlation).
 -- The relation has run, source, rank, pid, device, start_ns, end_ns, correlation. One ordered pass: what a row follows is

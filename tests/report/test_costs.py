@@ -121,7 +121,7 @@ def idle(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunSummary, list[str
 def test_a_gpu_of_eight_that_idles_for_40_percent_costs_the_run_5(idle: tuple[RunSummary, list[str]]) -> None:
     (lead,) = idle[0].leads
     assert (lead.query, lead.rest, lead.cost_ns, lead.whole_ns) == ("idle_causes", 0.05, 400, 8000)
-    assert "so that the cause is not known. It costs 400 ns of 8.000 µs." in lead.sentence.replace("\xa0", " ")
+    assert "so that the cause is not known either. It costs 400 ns of 8.000 µs." in lead.sentence.replace("\xa0", " ")
 
 
 def test_sections_and_rules_repeat_the_cost_of_the_summary_or_name_the_finding(
@@ -135,8 +135,8 @@ def test_sections_and_rules_repeat_the_cost_of_the_summary_or_name_the_finding(
         ("rank 5 is idle for 40.00 % (400 ns of 1.000 µs) of its window", "Symptom of finding 1 of the summary."),
         ("From 500 ns on, rank 5 idles for 100.0 % (125 ns of 125 ns)", "Symptom of finding 1 of the summary."),
         (
-            "rank 5 idles for 40.00 % (400 ns of 1.000 µs) of its window before work whose launch was not recorded, so "
-            "that the cause is not known",
+            "rank 5 idles for 40.00 % (400 ns of 1.000 µs) of its window before work whose launch is not known, so "
+            "that the cause is not known either",
             "Finding 1 of the summary: 5.000 % of the run's measured time.",
         ),
         ("low_compute_utilization, most of all on rank 5", "Symptom of finding 1 of the summary."),

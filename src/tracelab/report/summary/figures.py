@@ -168,10 +168,10 @@ def _host_bound(rows: Rows) -> Figure:
     host_ns, unknown_ns = (sum(row[name] for row in rows) for name in ("host_ns", "unknown_ns"))
     idle_ns = sum(row["idle_ns"] for row in rows)
     if idle_ns and unknown_ns == idle_ns:
-        note = "no launch is recorded; record CPU and CUDA activities together"
+        note = "no launch is known; record CPU and CUDA activities together, and see the clocks in tracelab doctor"
         return Figure("host-bound", None, "unknown", note)
     unknown = (
-        f"; {format_share(unknown_ns / window_ns)} more idle for unknown causes: record the CPU side, too"
+        f"; {format_share(unknown_ns / window_ns)} more idle for unknown causes: record launches; see tracelab doctor"
         if unknown_ns >= _LEAST_UNKNOWN * window_ns
         else ""
     )
