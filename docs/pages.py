@@ -53,6 +53,7 @@ def _build_cli() -> str:
         ("2", "wrong request: an unknown name, a value of a wrong type, a refused statement"),
         ("3", "no data: nothing in the store or the files can answer"),
         ("4", "undecided, for `tracelab compare --strict`"),
+        ("5", "`tracelab compare` refuses to compare the runs"),
         ("130", "interrupted"),
     ]
     return _join([*parts, "## Values", _VALUES, "## Exit codes", _markdown_table(("code", "meaning"), codes)])

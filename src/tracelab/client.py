@@ -199,22 +199,24 @@ class Lab:
         with session.connect(self.store, referenced=referenced) as con, integrity.explain_read_errors(self.store):
             return execute.answerable(con, queries)
 
-    def compare(
+    def compare(  # noqa: PLR0913  one for each option of the command
         self,
         base: str | Sequence[str],
         candidate: str | Sequence[str],
         *,
-        noise: str | Sequence[str] = (),
+        noise_runs: str | Sequence[str] = (),
         fail_on: str | Sequence[str] = (),
+        strict: bool = False,
         noise_floor: float | None = None,
         allow_different: Sequence[str] = (),
         step_name: str | None = None,
     ) -> "ComparisonResult":
         """Compare recordings of two versions: `lab.compare("main-*", "branch-*", fail_on="step_time > 3%").verdict`.
 
-        A side is a run, a shell pattern of run names, or several of these. `noise` are recordings of one version that
-        measure the noise floor; `noise_floor` is a ratio that replaces 0.02 where there are none. The result has a row
-        for each metric. Raises NotComparableError where the sides differ in what `allow_different` does not name.
+        A side is a run, a shell pattern of run names, or several of these. `noise_runs` are recordings of one version
+        that measure the noise floor; `noise_floor` is a ratio that replaces 0.02 where there are none. The result has a
+        row for each metric, and the `.exit_code` of the command, with `strict` 4 where a gate is undecided. Raises
+        NotComparableError where the sides differ in what `allow_different` does not name.
         """
         from tracelab.compare import comparison, fetch, gates
         from tracelab.compare import noise as noise_floors
@@ -228,15 +230,16 @@ class Lab:
         request = comparison.Request(
             expand(base, "--base-runs"),
             expand(candidate, "--candidate-runs"),
-            expand(noise, "--noise-runs"),
+            expand(noise_runs, "--noise-runs"),
             tuple(map(gates.parse_gate, [fail_on] if isinstance(fail_on, str) else fail_on)),
             noise_floors.ASSUMED_FLOOR if noise_floor is None else noise_floor,
             tuple(allow_different),
             step_name,
         )
-        return ComparisonResult(
-            comparison.compare_runs(self.store, request, memory_limit=self.memory_limit, timeout_s=self.timeout_s)
+        compared = comparison.compare_runs(
+            self.store, request, memory_limit=self.memory_limit, timeout_s=self.timeout_s
         )
+        return ComparisonResult(compared, strict=strict)
 
     def doctor(self, run: str | None = None, *, verify: bool = False) -> Result:
         """Check the store, or one run of it: what may be wrong and what to do, the worst first.

@@ -349,6 +349,55 @@ def test_gate_on_an_unknown_metric_lists_the_metrics(store: Path) -> None:
         Lab(store).compare("main", "new", fail_on="step_tim > 3%")
 
 
+@pytest.fixture(scope="module")
+def other_gpu(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    sides = [with_facts(recording("main")), with_facts(recording("new"), gpu="H100")]
+    return build_store(tmp_path_factory.mktemp("refused") / "lab", together(*sides))
+
+
+REASON = (
+    "base and candidate cannot be compared: GPU A100 against H100; record both on one GPU model, or add "
+    "--allow-different gpu"
+)
+
+
+def test_refusal_exits_with_5_and_is_a_document_of_the_format(other_gpu: Path, tmp_path: Path) -> None:
+    def refuse(*words: str) -> tuple[str, str]:
+        result = CliRunner().invoke(main, ["compare", "main", "new", *words, "--store", str(other_gpu)])
+        assert result.exit_code == 5
+        assert result.stderr.endswith(f"tracelab: {REASON}\n")
+        return result.stdout, result.stderr
+
+    assert refuse()[0] == ""
+    content = json.loads(refuse("--format", "json")[0])
+    assert (content["tracelab"], content["verdict"], content["exit_code"]) == ("comparison/1", "refused", 5)
+    assert (content["reason"], content["metrics"], content["request"]["base"]) == (REASON, [], ["main"])
+    markdown = refuse("--format", "markdown")[0]
+    assert markdown.startswith("**Refused:** base and candidate cannot be compared: GPU A100 against H100;")
+    suite = ElementTree.fromstring(refuse("--format", "junit")[0])[0]  # noqa: S314  ours
+    assert {name: suite.get(name) for name in ("tests", "failures", "errors", "skipped")} == {
+        "tests": "1", "failures": "0", "errors": "1", "skipped": "0",
+    }  # fmt: skip
+    (error,) = suite.iter("error")
+    assert (error.get("type"), error.get("message")) == ("refused", REASON)
+    refuse("-o", str(tmp_path / "comment.md"))
+    assert (tmp_path / "comment.md").read_text() == markdown
+
+
+def test_missing_data_are_a_document_too_and_exit_with_3(store: Path) -> None:
+    code, output = run_command(store, "main", "--candidate-runs", "x*", "--format", "json")
+    assert code == 3
+    assert json.loads(output.splitlines()[0])["reason"].startswith("--candidate-runs x*: the store has no such run")
+
+
+def test_python_has_the_exit_code_of_the_command(store: Path) -> None:
+    lab = Lab(store)
+    gate = "step_time > 3%"
+    codes = [lab.compare("main", "new", fail_on=gate, strict=strict).exit_code for strict in (False, True)]
+    assert codes == [0, 4]
+    assert lab.compare("main", "new", noise_runs="main*").comparison.request.noise == ("main", "main-2")
+
+
 def test_hostile_names_are_text_in_every_format(memory: MemoryStore) -> None:
     hostile = "<script>alert(1)</script> | `x` ](http://a) \x1b[2J\x00"
     sides = [recording(run, gemm=hostile, gemm_ns=dur_ns) for run, dur_ns in (("a", 3_000), ("b", 4_000))]
@@ -380,14 +429,57 @@ def test_copies_without_a_direction_and_ranks_without_steps_count(memory: Memory
     assert values["class:gemm"] == (4_000, 4_000)
 
 
-def test_gate_on_what_one_side_does_not_record_is_refused(memory: MemoryStore) -> None:
+def test_gate_on_what_one_side_does_not_record_is_undecided(memory: MemoryStore) -> None:
     tables = together(recording("a"), recording("b"))
     tables["memory_events"] = [
         {"run": "a", "pid": 1, "device": 0, "time_ns": 5, "size_bytes": 8, "allocated_bytes": 8, "address": 1}
     ]
     memory.filled(tables)
-    with pytest.raises(UsageError, match="no metric 'peak_memory' in these recordings"):
-        compare_source(Source(memory.con), Request(("a",), ("b",), gates=(Gate("peak_memory", 3),)))
+    comparison = compare_source(Source(memory.con), Request(("a",), ("b",), gates=(Gate("peak_memory", 3),)))
+    assert [each.verdict for each in comparison.gates] == ["undecided"]
+    assert (comparison.exit_code(strict=False), comparison.exit_code(strict=True)) == (0, 4)
+    sentence = (
+        "Gate 'peak_memory > 3%' is undecided: not every recording has peak_memory; record with profile_memory=True."
+    )
+    assert sentence in writers.write_text(comparison, width=200)
+    junit = ElementTree.fromstring(writers.write_junit(comparison, strict=True))  # noqa: S314  ours
+    assert [error.get("message") for error in junit.iter("error")] == [sentence]
+
+
+@pytest.mark.parametrize(
+    ("metric", "verdict"),
+    [
+        ("copy:DtoD", "passed"),
+        ("class:attention", "passed"),
+        ("op:aten::mm", "undecided"),
+        ("op_gpu:aten::mm", "undecided"),
+        ("window_time", "undecided"),
+    ],
+)
+def test_gate_on_what_neither_side_has_is_no_wrong_request(memory: MemoryStore, metric: str, verdict: str) -> None:
+    """Copies and kernel classes are recorded, so one without rows takes no time; ops are not, so any may have run."""
+    tables = together(recording("a"), recording("b"))
+    del tables["ops"]
+    memory.filled(tables)
+    comparison = compare_source(Source(memory.con), Request(("a",), ("b",), gates=(Gate(metric, 3),)))
+    assert [each.verdict for each in comparison.gates] == [verdict]
+
+
+def test_gate_on_what_two_profilers_record_differently_is_undecided(memory: MemoryStore) -> None:
+    sides = together(recording("a"), recording("b"))
+    sides["sources"] = [{"run": "a", "format": "kineto"}, {"run": "b", "format": "nsys"}]
+    memory.filled(sides)
+    comparison = compare_source(Source(memory.con), Request(("a",), ("b",), gates=(Gate("step_time", 3),)))
+    assert "Gate 'step_time > 3%' is undecided: two profilers recorded the sides" in writers.write_text(
+        comparison, width=200
+    )
+
+
+@pytest.mark.parametrize("metric", ["class:atention", "copy:HtoE", "kernel:k", "op:aten::nn", "peak_mem"])
+def test_gate_on_a_name_of_no_metric_is_a_wrong_request(memory: MemoryStore, metric: str) -> None:
+    memory.filled(together(recording("a"), recording("b")))
+    with pytest.raises(UsageError, match=f"--fail-on '{metric} > 3%': no metric '{metric}' in these recordings"):
+        compare_source(Source(memory.con), Request(("a",), ("b",), gates=(Gate(metric, 3),)))
 
 
 def test_copies_that_the_candidate_no_longer_makes_are_compared(memory: MemoryStore) -> None:

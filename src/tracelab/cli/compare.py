@@ -8,7 +8,7 @@ import click
 
 from tracelab.cli import options
 from tracelab.cli.output import check_writable, write_text
-from tracelab.errors import UsageError
+from tracelab.errors import NoDataError, UsageError
 from tracelab.foreign_text import print_exact
 
 if TYPE_CHECKING:
@@ -80,8 +80,9 @@ def command(  # noqa: PLR0913  one for each option
     shown and the verdict is undecided. Metrics: step_time, gpu_time, exposed_communication, exposed_copies, idle,
     peak_memory, class:CLASS, copy:DIRECTION, kernel:NAME, op:NAME (time on the CPU), op_gpu:NAME (time on the GPU).
 
-    Exits with 1 where a gate of --fail-on fails, or the runs cannot be compared; with 2 for a wrong request; with 3
-    without data; with 4 where --strict is given and a gate, without gates the verdict, is undecided.
+    Exits with 1 where a gate of --fail-on fails; with 2 for a wrong request; with 3 without data; with 4 where
+    --strict is given and a gate, without gates the verdict, is undecided, as of a metric that is not recorded; with 5
+    where it refuses to compare. What it refuses is a document of the --format, too.
     """
     if output == Path("-"):
         output = None
@@ -93,24 +94,34 @@ def command(  # noqa: PLR0913  one for each option
     )]  # fmt: skip
 
     from tracelab.client import Lab
+    from tracelab.compare.comparability import NotComparableError
+    from tracelab.compare.refusal import write_refusal
     from tracelab.schema import store_path
 
+    def write(text: str) -> None:
+        if output is not None:
+            write_text(output, text, force=force)
+        else:
+            print_exact(text.removesuffix("\n"))
+
     lab = Lab(store_path(store), memory_limit, timeout_s)
-    comparison = lab.compare(
-        sides[0],
-        sides[1],
-        noise=noise_runs,
-        fail_on=fail_on,
-        noise_floor=None if noise_floor is None else noise_floor / 100,
-        allow_different=allow_different,
-        step_name=step_name,
-    ).comparison
-    text = _render(comparison, chosen, strict=strict, everything=everything)
-    if output is not None:
-        write_text(output, text, force=force)
-    else:
-        print_exact(text.removesuffix("\n"))
-    ctx.exit(comparison.exit_code(strict=strict))
+    try:
+        result = lab.compare(
+            sides[0],
+            sides[1],
+            noise_runs=noise_runs,
+            fail_on=fail_on,
+            strict=strict,
+            noise_floor=None if noise_floor is None else noise_floor / 100,
+            allow_different=allow_different,
+            step_name=step_name,
+        )
+    except (NotComparableError, NoDataError) as error:
+        if output is not None or chosen != "table":
+            write(write_refusal(error, chosen, base=sides[0], candidate=sides[1]))
+        raise
+    write(_render(result.comparison, chosen, strict=strict, everything=everything))
+    ctx.exit(result.exit_code)
 
 
 command.params += [options.STORE, *options.LIMITS]

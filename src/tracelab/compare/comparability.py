@@ -55,6 +55,8 @@ _LABELS = {
 class NotComparableError(TracelabError):
     """The recordings differ in what a comparison would measure instead of the change."""
 
+    exit_code = 5
+
 
 @dataclass(frozen=True)
 class FactRow:

@@ -21,8 +21,6 @@ from tracelab.compare.verdicts import MetricRow, Series, judge
 from tracelab.errors import NoDataError, UsageError
 from tracelab.query import execute
 
-_HOST_METRICS = ("step_time", "window_time", "idle", "exposed_communication", "exposed_copies")
-"""Metrics that depend on how fast the host launches, which each profiler slows down by its own measure."""
 _LEAST_MEASURED = 2
 _KERNEL = "kernel:"
 _WILDCARD = re.compile(r"[*?[]")
@@ -136,9 +134,10 @@ def compare_source(source: fetch.Source, request: Request) -> Comparison:
     sides = [_matched_series(side, matching, number) for number, side in enumerate((base, candidate))]
     noise_series = _matched_series(noise, matching, 0)
     is_trimmed = all(each.is_trimmed for each in every)
-    names = _metric_names([*base, *candidate], [*sides[0], *sides[1]], mixed_profilers=notes.mixes_profilers(facts))
-    for gate in request.gates:
-        metrics.check_known(gate.metric, names, f"--fail-on {str(gate)!r}")
+    families = frozenset.intersection(*(each.families for each in (*base, *candidate)))
+    mixed_profilers = notes.mixes_profilers(facts)
+    names = _metric_names(families, [*sides[0], *sides[1]], mixed_profilers=mixed_profilers)
+    reasons = _explain_gates(source, request.gates, names, families, mixed_profilers=mixed_profilers)
     rows = judge(
         names,
         sides[0],
@@ -161,7 +160,7 @@ def compare_source(source: fetch.Source, request: Request) -> Comparison:
         tuple(facts),
         matching,
         tuple(replacements),
-        tuple(check_gate(gate, rows) for gate in request.gates),
+        tuple(check_gate(gate, rows, reason) for gate, reason in zip(request.gates, reasons, strict=True)),
         tuple(notes.list_warnings(unit, matching, facts, rows[0].metric, sides)),
         tuple(notes.list_notes(unit, matching, facts, sides, has_intervals=any(row.low is not None for row in rows))),
         is_trimmed,
@@ -190,6 +189,27 @@ def _check_noise(
         comparability.compare_facts(base, noise, shapes, request.allow_different)
     except comparability.NotComparableError as error:
         raise comparability.NotComparableError(str(error).replace("candidate", "noise runs", 1)) from error
+
+
+def _explain_gates(
+    source: fetch.Source,
+    gates: Sequence[Gate],
+    names: Sequence[str],
+    families: frozenset[str],
+    *,
+    mixed_profilers: bool,
+) -> list[str | None]:
+    """Return for each gate why its metric is not compared, None if it is. Raises UsageError for a name of no metric."""
+    classes = source.kernel_classes() if gates else frozenset()
+    reasons = []
+    for gate in gates:
+        try:
+            reasons.append(
+                metrics.explain_unknown(gate.metric, names, families, classes, mixed_profilers=mixed_profilers)
+            )
+        except UsageError as error:
+            raise UsageError(f"--fail-on {str(gate)!r}: {error}") from error
+    return reasons
 
 
 def _kernel_names(answers: fetch.Answers) -> list[tuple[object, object, object]]:
@@ -256,12 +276,11 @@ def _matched_series(side: Sequence[Recording], matching: Matching, number: int) 
     return found
 
 
-def _metric_names(every: Sequence[Recording], series: Sequence[Series], *, mixed_profilers: bool) -> list[str]:
+def _metric_names(families: frozenset[str], series: Sequence[Series], *, mixed_profilers: bool) -> list[str]:
     """Return the names of all metrics: those of the step first, then by family and by name.
 
-    What not every recording records is left out: ops of a profiler that records none are no ops that were removed.
+    `families` are those that every recording has: ops of a profiler that records none are no ops that were removed.
     """
-    families = frozenset.intersection(*(each.families for each in every))
     known = {name for each in series for name in each if metrics.family_of(name) in families}
     names = {
         name
@@ -270,7 +289,7 @@ def _metric_names(every: Sequence[Recording], series: Sequence[Series], *, mixed
         or all(name in each and not np.isnan(each[name]).all() for each in series)
     }
     if mixed_profilers:
-        names = {name for name in names if name not in _HOST_METRICS and metrics.family_of(name) != "op"}
+        names = {name for name in names if name not in metrics.HOST_METRICS and metrics.family_of(name) != "op"}
     order = ["headline", *metrics.FAMILIES]
     headline = list(metrics.HEADLINE)
 

@@ -23,6 +23,8 @@ select run, max(allocated_bytes) as peak_bytes, max(device is not null) as has_d
 from memory_peaks
 group by run"""
 
+_KERNEL_CLASSES = "select distinct class from kernel_rules union select 'unclassified'"
+
 
 @dataclass(frozen=True)
 class Answers:
@@ -57,6 +59,11 @@ class Source:
     def op_shapes(self) -> pl.DataFrame:
         """Fetch how often each op of a run has inputs of each shape."""
         return self._own("op_shapes")
+
+    def kernel_classes(self) -> frozenset[str]:
+        """Fetch the classes that a kernel may have, by the rules of the store."""
+        classes = self._run(lambda: execution.fetch_table(self._con, _KERNEL_CLASSES))
+        return frozenset(classes["class"])
 
     def answers(self) -> Answers:
         """Fetch everything that is compared."""
@@ -110,7 +117,7 @@ def open_source(
     """Open a store with the rows of these runs only."""
     texts = [_own_sql(path.stem) for path in sorted(_FOLDER.glob("*.sql"))]
     texts += [execute.referenced_sql(library.find(name)) for name in _LIBRARY]
-    with session.connect(store, referenced="\n".join([*texts, _MEMORY_PEAKS]), runs=runs) as con:
+    with session.connect(store, referenced="\n".join([*texts, _MEMORY_PEAKS, _KERNEL_CLASSES]), runs=runs) as con:
         con.execute("set enable_progress_bar = false").fetchall()
         execution.limit_memory(con, memory_limit)
         with integrity.explain_read_errors(store):

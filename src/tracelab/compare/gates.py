@@ -24,11 +24,13 @@ class Gate:
 
 @dataclass(frozen=True)
 class GateResult:
-    """A gate with its verdict, and the row that it follows from; None where the metric is 0 on both sides."""
+    """A gate with its verdict, and the row that it follows from: None where it is 0 on both sides, or unknown."""
 
     gate: Gate
     verdict: str
     row: MetricRow | None
+    reason: str | None = None
+    """Why the metric is unknown."""
 
 
 def parse_gate(text: str) -> Gate:
@@ -39,13 +41,15 @@ def parse_gate(text: str) -> Gate:
     return Gate(match["metric"], float(match["percent"]))
 
 
-def check_gate(gate: Gate, rows: Sequence[MetricRow]) -> GateResult:
+def check_gate(gate: Gate, rows: Sequence[MetricRow], reason: str | None = None) -> GateResult:
     """Return whether a growth beyond the gate is proven (failed), excluded (passed), or neither (undecided).
 
     It is proven where the metric is slower and its whole interval lies above the percentage. It is excluded where the
     metric is faster, or where recordings decide and the whole interval lies at or below the percentage (0.5 % for a
-    smaller one: smaller effects are no difference).
+    smaller one: smaller effects are no difference). With a `reason` why the metric is not known it is neither.
     """
+    if reason is not None:
+        return GateResult(gate, UNDECIDED, None, reason)
     row = next((each for each in rows if each.metric == gate.metric), None)
     if row is None:
         return GateResult(gate, PASSED, None)

@@ -1,6 +1,6 @@
 """The metrics that are compared: their names, families, units, and one value of each recording."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -60,16 +60,44 @@ def summarize(steps: Array, *, mean: bool) -> float:
     return float(np.nanmean(steps)) if mean else median(steps)
 
 
-def check_known(metric: str, known: Iterable[str], option: str) -> None:
-    """Raise UsageError with the metrics of the recordings if none has this name."""
+HOST_METRICS = ("step_time", "window_time", "idle", "exposed_communication", "exposed_copies")
+"""Metrics that depend on how fast the host launches, which each profiler slows down by its own measure."""
+_DIRECTIONS = (
+    *("HtoD", "DtoH", "DtoD", "HtoH", "PtoP", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA"),
+    *("UVM HtoD", "UVM DtoH", "UVM DtoD", "memset", "unknown"),
+)
+
+
+def explain_unknown(
+    metric: str,
+    known: Iterable[str],
+    families: Collection[str],
+    classes: Collection[str],
+    *,
+    mixed_profilers: bool,
+) -> str | None:
+    """Return why a metric is not compared; None if it is, or is 0 on both sides.
+
+    `classes` are those that a kernel may have. Raises UsageError with the metrics of the recordings if none of their
+    `families` has one of this name.
+    """
     names = list(known)
+    family = family_of(metric)
     if metric in names:
-        return
-    hint = suggest_close("", metric, names)
+        return None
+    if mixed_profilers and (metric in HOST_METRICS or family == "op"):
+        return "two profilers recorded the sides, and each slows down the host by its own measure"
+    if metric in HEADLINE or family not in families:
+        todo = "; record with profile_memory=True" if is_memory(metric) else ""
+        return f"not every recording has {metric if family == 'headline' else f'metrics {family}:NAME'}{todo}"
+    member = metric.partition(":")[2]
+    if (family == "copy" and member in _DIRECTIONS) or (family == "class" and member in classes):
+        return None
+    hint = suggest_close("", metric, [*names, *HEADLINE])
     plain = [name for name in names if family_of(name) == "headline"]
     counts = {family: sum(family_of(name) == family for name in names) for family in FAMILIES}
     families = [f"{count:,} of {family}:NAME" for family, count in counts.items() if count]
     raise UsageError(
-        f"{option}: no metric {metric!r} in these recordings{hint}; they have {', '.join([*plain, *families])} "
+        f"no metric {metric!r} in these recordings{hint}; they have {', '.join([*plain, *families])} "
         "(tracelab compare --all lists them)"
     )

@@ -20,13 +20,15 @@ _TYPES = {
 
 
 class ComparisonResult(Result):
-    """The rows of a comparison, one a metric, with `.verdict`, `.summary`, `.gates` and `.markdown()`."""
+    """The rows of a comparison, one a metric, with `.verdict`, `.gates`, `.exit_code` and `.markdown()`."""
 
-    def __init__(self, comparison: Comparison) -> None:
+    def __init__(self, comparison: Comparison, *, strict: bool = False) -> None:
         rows = [writers.metric_values(row) for row in comparison.rows]
         fields = [pa.field(name, _TYPES.get(name, pa.int64())) for name in rows[0]]
         super().__init__(pa.Table.from_pylist(rows, schema=pa.schema(fields)), sentences.verdict_sentence(comparison))
         self.comparison = comparison
+        self.exit_code = comparison.exit_code(strict=strict)
+        """The exit code of `tracelab compare`: 1 if a gate fails, 4 if one is undecided and `strict`, else 0."""
 
     @property
     def verdict(self) -> str:

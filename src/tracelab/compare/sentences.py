@@ -188,6 +188,8 @@ def _signed_time(difference_ns: float) -> str:
 
 def gate_sentence(result: GateResult) -> str:
     """Return the verdict on a gate with what it follows from."""
+    if result.reason is not None:
+        return f"Gate '{result.gate}' is undecided: {result.reason}."
     if result.row is None:
         return f"Gate '{result.gate}' passed, as it is 0 on both sides."
     facts = f"{format_change(result.row)}, {_interval_text(result.row)}"

@@ -54,15 +54,20 @@ def _wrap(lines: Sequence[str], width: int) -> Iterator[str]:
 def write_markdown(comparison: Comparison, *, everything: bool = False) -> str:
     """Return the comparison as a comment for a pull request: the verdict first, details folded."""
     runs = [_list_runs(each) for each in (comparison.request.base, comparison.request.candidate)]
-    lines = [f"**{comparison.verdict.capitalize()}:** {_markdown(sentences.verdict_sentence(comparison))}"]
-    lines += ["", *(f"{_markdown(line)}  " for line in opening_lines(comparison))] if opening_lines(comparison) else []
+    lines = [f"**{comparison.verdict.capitalize()}:** {escape_sentence(sentences.verdict_sentence(comparison))}"]
+    lines += (
+        ["", *(f"{escape_sentence(line)}  " for line in opening_lines(comparison))] if opening_lines(comparison) else []
+    )
     lines += ["", *_markdown_table(sentences.headline_rows(comparison))]
     for details in sentences.list_details(comparison, everything=everything):
         table = _markdown_table(details.rows)
         folded = ["", f"<details><summary>{details.title}</summary>", "", *table, "", "</details>"]
         lines += folded if details.is_long else ["", details.title, "", *table]
-    lines += ["", *(f"- {_markdown(line)}" for line in closing_lines(comparison, everything=everything))]
-    lines += ["", f"<sub>tracelab compare: base {_markdown(runs[0])}; candidate {_markdown(runs[1])}.</sub>"]
+    lines += ["", *(f"- {escape_sentence(line)}" for line in closing_lines(comparison, everything=everything))]
+    lines += [
+        "",
+        f"<sub>tracelab compare: base {escape_sentence(runs[0])}; candidate {escape_sentence(runs[1])}.</sub>",
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -262,11 +267,11 @@ def _markdown_table(rows: Sequence[MetricRow]) -> list[str]:
     for row in rows:
         metric, *cells, verdict = sentences.table_cells(row)
         bold = f"**{verdict}**" if row.verdict in ("slower", "faster") else verdict
-        lines.append("| " + " | ".join([_markdown(metric), *map(_markdown, cells), bold]) + " |")
+        lines.append("| " + " | ".join([escape_sentence(metric), *map(escape_sentence, cells), bold]) + " |")
     return lines
 
 
-def _markdown(text: str) -> str:
+def escape_sentence(text: str) -> str:
     """Escape a text for Markdown; only commands and options of tracelab in backquotes stay code."""
     parts = _CODE.split(escape_controls(text))
     return "".join(part if at % 2 else escape_markdown(part, inside_words=False) for at, part in enumerate(parts))
