@@ -6,6 +6,8 @@
 -- a row without a step shows what that is. Each nanosecond of `step_ns` counts once, for the first that applies: compute,
 -- communication, memory of the step's own rows, rows of other steps or of none, idle; the five parts add up. What a device
 -- does for a step after that step (`late_ns`) is in the next one's `other_steps_ns`: the host runs ahead of the device.
+-- Where a recording begins while the device is behind, its first steps end before the first row that they launched: what
+-- the device did meanwhile is not recorded, and `idle_ns` is NULL.
 -- /// query
 -- title = "Step breakdown"
 -- needs = ["annotations"]
@@ -23,7 +25,7 @@
 -- exposed_comm_ns = "Time in the step in which a communication kernel of it ran, and no compute of it."
 -- exposed_memory_ns = "Time in the step in which a copy or memset of it ran, and neither compute nor communication of it."
 -- other_steps_ns = "Time in the step in which only rows of other steps, or of none, ran."
--- idle_ns = "Time in the step in which nothing ran."
+-- idle_ns = "Time in the step in which nothing ran; NULL where the device's first row begins later than the step, or work of an earlier step waits for it: what ran before is not recorded."
 -- idle_ratio = "idle_ns / step_ns."
 -- gpu_busy_ns = "Time in which a row of the step ran, in the step or after it."
 -- late_ns = "The part of gpu_busy_ns outside the step."
@@ -169,6 +171,12 @@ parts as (
     from layers_of_steps('work', 'slots')
     group by slot
 ),
+firsts as (  -- when the recorded rows of a device begin, and the first step that launched one
+    select lane, min(start_ns) as first_ns, min(step_start_ns) as first_step_ns
+    from work
+    where has_valid_interval(start_ns, end_ns)
+    group by lane
+),
 late as (
     select slot, sum(dur_ns) as late_ns from time_outside_steps('work') group by slot
 ),
@@ -199,6 +207,11 @@ step_rows as (
         s.end_ns - s.start_ns as step_ns,
         s.range_end_ns - s.start_ns as cpu_ns,
         l.lane is not null as has_gpu,
+        coalesce(
+            s.start_ns < f.first_ns
+            and (f.first_step_ns < s.start_ns or f.first_step_ns = s.start_ns and s.end_ns <= f.first_ns),
+            false
+        ) as is_unrecorded,
         p.compute_ns, p.exposed_comm_ns, p.exposed_memory_ns, p.other_steps_ns, a.late_ns,
         g.kernels, g.kernel_ns, g.copies, g.copy_ns, g.memsets,
         coalesce(h.api_calls, 0) as api_calls,
@@ -207,6 +220,7 @@ step_rows as (
     from all_steps as s
     left join lanes as l using (process)
     left join slots as t on s.id = t.step_id and l.lane = t.lane
+    left join firsts as f on l.lane = f.lane
     left join parts as p using (slot)
     left join late as a using (slot)
     left join sums as g using (slot)
@@ -233,6 +247,10 @@ figures as (
         case when has_gpu and step_ns is not null then coalesce(exposed_comm_ns, 0) end as exposed_comm_ns,
         case when has_gpu and step_ns is not null then coalesce(exposed_memory_ns, 0) end as exposed_memory_ns,
         case when has_gpu and step_ns is not null then coalesce(other_steps_ns, 0) end as other_steps_ns,
+        case
+            when has_gpu and not is_unrecorded
+                then step_ns - coalesce(compute_ns, 0) - coalesce(exposed_comm_ns, 0) - coalesce(exposed_memory_ns, 0) - coalesce(other_steps_ns, 0)
+        end as idle_ns,
         case when has_gpu then coalesce(late_ns, 0) end as late_ns,
         coalesce(kernels, 0) as kernels,
         coalesce(kernel_ns, 0) as kernel_ns,
@@ -247,8 +265,8 @@ select
     as_bigint(exposed_comm_ns) as exposed_comm_ns,
     as_bigint(exposed_memory_ns) as exposed_memory_ns,
     as_bigint(other_steps_ns) as other_steps_ns,
-    as_bigint(step_ns - compute_ns - exposed_comm_ns - exposed_memory_ns - other_steps_ns) as idle_ns,
-    (step_ns - compute_ns - exposed_comm_ns - exposed_memory_ns - other_steps_ns) / nullif(step_ns, 0) as idle_ratio,
+    as_bigint(idle_ns) as idle_ns,
+    idle_ns / nullif(step_ns, 0) as idle_ratio,
     as_bigint(coalesce(compute_ns + exposed_comm_ns + exposed_memory_ns, 0) + late_ns) as gpu_busy_ns,
     case when step_ns is not null then as_bigint(late_ns) end as late_ns,
     kernels,
