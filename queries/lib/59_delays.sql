@@ -142,12 +142,9 @@ _sums as (
         lead(lane) over () as next_lane,
         lead(at_ns) over () as next_ns,
         (sum(step) over (rows between unbounded preceding and current row))::bigint as codes,
-        max(cell) over (rows between unbounded preceding and current row) as cell,
-        arg_max(launched, place) over (rows between unbounded preceding and current row) as launched
-    from (
-        select *, row_number() over () as place
-        from (select lane, at_ns, step, launched, cell from _events order by lane, at_ns desc, launched desc nulls first)
-    )
+        last_value(cell ignore nulls) over (rows between unbounded preceding and current row) as cell,
+        last_value(launched ignore nulls) over (rows between unbounded preceding and current row) as launched
+    from (select lane, at_ns, step, launched, cell from _events order by lane, at_ns desc, launched desc nulls first)
 )
 select
     lane, cell,
