@@ -63,6 +63,22 @@ def test_each_ns_of_a_thread_belongs_to_its_innermost_row(rows: list[tuple[int, 
     assert found == expected
 
 
+def test_segments_are_found_in_recordings_of_seconds() -> None:
+    """Threads have 32 bits, and a thread's number times the length of such a recording has more."""
+    second = 1_000_000_000
+    thread, start, end = np.array([0, 2]), np.array([second, 2 * second]), np.array([4 * second, 3 * second])
+    segments = divide_threads(thread, start, end, 0)
+    assert segments.start.tolist() == [0, second, 0, 2 * second]
+    assert segments.end.tolist() == [second, 4 * second, 2 * second, 3 * second]
+    threads, times = segments.thread, segments.start
+    assert segments.at(threads, times).tolist() == [0, 1, 2, 3]
+    assert segments.before(threads, times).tolist() == [-1, 0, -1, 2]
+    before, at = segments.around(threads, times + 1)
+    assert before.tolist() == at.tolist() == [0, 1, 2, 3]
+    before, at = segments.around(threads, times)
+    assert (before.tolist(), at.tolist()) == ([-1, 0, -1, 2], [0, 1, 2, 3])
+
+
 @given(nested_rows())
 @examples(100)
 def test_the_row_around_one_is_the_nearest_before_it_that_ends_no_earlier(rows: list[tuple[int, int, int]]) -> None:

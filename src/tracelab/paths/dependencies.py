@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -26,7 +27,6 @@ class Calls:
     """API calls by process and correlation, and by name."""
 
     start: Array
-    end: Array
     row: Array
     key: Array
     """Sorted; of the calls of one correlation the outer one."""
@@ -46,11 +46,19 @@ class Launches:
     time: Array
     thread: Array
     row: Array
-    order: Array
-    """GPU rows by stream, then in the order in which they were launched."""
-    sorted_key: Array
-    """Stream and launch of these, as one number."""
+    key: Array
+    """Stream and launch as one number; of rows without a call that of their start."""
     span: int
+
+    @cached_property
+    def order(self) -> Array:
+        """Return the GPU rows by stream, then in the order in which they were launched."""
+        return np.argsort(self.key, kind="stable")
+
+    @cached_property
+    def sorted_key(self) -> Array:
+        """Return their keys in this order."""
+        return self.key[self.order]
 
     def last_on(self, lane: Array, time: Array) -> Array:
         """Return the GPU row launched last on each stream until a time, -1 where there is none."""
@@ -62,7 +70,7 @@ class Launches:
         return self._on(lane, np.where(place < len(self.order), place, -1))
 
     def _on(self, lane: Array, place: Array) -> Array:
-        if not len(self.order):
+        if not len(self.key):
             return np.full(len(place), -1)
         row = self.order[place]
         return np.where((place >= 0) & (lane >= 0) & (self.sorted_key[place] // self.span == lane), row, -1)
@@ -71,10 +79,12 @@ class Launches:
 def index_calls(cpu: CpuRows) -> Calls:
     """Index the API calls that have a correlation."""
     rows = np.flatnonzero(cpu.of_kind("call") & (cpu.key != NONE))
-    rows = rows[np.lexsort((-cpu.end[rows], cpu.start[rows], cpu.key[rows]))]
-    keys, first = np.unique(cpu.key[rows], return_index=True)
-    rows = rows[first]
-    return Calls(cpu.start[rows], cpu.end[rows], rows, keys)
+    keys = cpu.key[rows]
+    if (keys[1:] <= keys[:-1]).any():
+        rows = rows[np.lexsort((-cpu.end[rows], cpu.start[rows], keys))]
+        keys, first = np.unique(cpu.key[rows], return_index=True)
+        rows = rows[first]
+    return Calls(cpu.start[rows], rows, keys)
 
 
 def find_launches(gpu: GpuRows, cpu: CpuRows, calls: Calls, window_ns: int) -> Launches:
@@ -88,9 +98,7 @@ def find_launches(gpu: GpuRows, cpu: CpuRows, calls: Calls, window_ns: int) -> L
         time, row = gpu.start.copy(), np.full(gpu.count, -1)
     thread = np.where(row >= 0, cpu.lane[row], -1) if cpu.count else np.full(gpu.count, -1)
     span = window_ns + 2
-    key = gpu.lane * span + time
-    order = np.argsort(key, kind="stable")
-    return Launches(np.where(known, time, NONE), thread, row, order, key[order], span)
+    return Launches(np.where(known, time, NONE), thread, row, gpu.lane * span + time, span)
 
 
 @dataclass(frozen=True)

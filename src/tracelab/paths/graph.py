@@ -69,6 +69,10 @@ class Graph:
     stream_before: Array
     meeting: Array
     """Number of the collective of a node that is matched on all of its ranks, else -1."""
+    launch_before: Array
+    """For each row of a GPU the segment of its thread just before the launch, at the latest before the row's start."""
+    launch_at: Array
+    """The same just after it; both -1 where there is none."""
     clamped: int
     """Rows that start before what they waited for had ended, by noise of the clocks."""
 
@@ -99,7 +103,13 @@ def build_graph(relations: Relations, check: Callable[[], None]) -> Graph:
     count = len(segments.start)
     own_op = np.where(owner >= 0, op[owner], -1) if cpu.count else owner
     silent = ~_is_active(cpu)[owner] | (owner < 0) if cpu.count else owner < 0
-    launch_segment = segments.at(launches.thread, launches.time)
+    known = launches.thread >= 0
+    launch_before, launch_at = segments.around(
+        launches.thread, np.where(known, np.minimum(launches.time, gpu.start), 0)
+    )
+    early = np.flatnonzero(known & (launches.time > gpu.start))
+    launch_segment = launch_at.copy() if len(early) else launch_at
+    launch_segment[early] = segments.at(launches.thread[early], launches.time[early])
     gpu_op = np.where(launch_segment >= 0, own_op[launch_segment], -1) if count else np.full(gpu.count, -1)
     start = np.concatenate([segments.start, gpu.start])
     end = np.concatenate([segments.end, gpu.end])
@@ -107,7 +117,7 @@ def build_graph(relations: Relations, check: Callable[[], None]) -> Graph:
     nodes = _Nodes(start, end, count)
     nodes.follow_threads(segments)
     nodes.await_rows(stream_before, waits)
-    nodes.await_launches(segments, launches)
+    nodes.await_launches(launches, launch_before)
     nodes.name_gaps(np.isin(gpu.process_of_lane, recording.syncs.process)[gpu.lane])
     check()
     plain = nodes.before.copy(), nodes.bound.copy(), nodes.gap.copy(), nodes.cause.copy()
@@ -126,7 +136,7 @@ def build_graph(relations: Relations, check: Callable[[], None]) -> Graph:
         in_loader[owner] & (owner >= 0) if cpu.count else silent,
         _join(owner, np.where(launch_segment >= 0, owner[launch_segment], -1) if count else gpu_op),
         last_entries(gpu.start, meeting),
-        waits, stream_before, meeting, nodes.clamped,
+        waits, stream_before, meeting, launch_before, launch_at, nodes.clamped,
     )  # fmt: skip
 
 
@@ -194,14 +204,14 @@ class _Nodes:
         for kind, fits in (("event", latest & ~inferred), ("inferred_event", latest & inferred)):
             self._bind(after[fits], before[fits] + base, self.end[before[fits] + base], kind, "scheduling")
 
-    def await_launches(self, segments: Segments, launches: dependencies.Launches) -> None:
-        """A row of a GPU follows the start of the call that launched it, if that is later than all else."""
-        some = np.flatnonzero(launches.thread >= 0)
-        moment = launches.time[some]
-        since = np.minimum(moment, self.start[some + self.gpu_from])
-        near = moment - self.start[some + self.gpu_from] <= _EARLIEST_START_NS
-        segment = segments.before(launches.thread[some], since)
-        self._bind(some[near], segment[near], moment[near], "launch", "launch_latency")
+    def await_launches(self, launches: dependencies.Launches, segment: Array) -> None:
+        """A row of a GPU follows the start of the call that launched it, if that is later than all else.
+
+        `segment` is the one in which the call's thread is before that start.
+        """
+        delay = launches.time - self.start[self.gpu_from :]
+        some = np.flatnonzero((launches.thread >= 0) & (delay <= _EARLIEST_START_NS))
+        self._bind(some, segment[some], launches.time[some], "launch", "launch_latency")
 
     def _bind(self, row: Array, before: Array, moment: Array, cause: str, gap: str) -> None:
         node = row + self.gpu_from
@@ -253,6 +263,8 @@ def _divide_time(cpu: CpuRows) -> Segments:
     if not len(long):
         none = np.zeros(0, dtype=np.int64)
         return Segments(none, none, none, none, parent, 1)
+    if len(long) == cpu.count:
+        return divide_threads(cpu.lane, cpu.start, cpu.end, 0)
     divided = divide_threads(cpu.lane[long], cpu.start[long], cpu.end[long], 0)
     parent[long] = np.where(divided.parent >= 0, long[divided.parent], -1)
     row = np.where(divided.row >= 0, long[divided.row], SILENT)
@@ -313,10 +325,11 @@ def _find_rows(recording: Recording, relations: Relations) -> Array:
         [rank, numbers(table, "device"), numbers(table, "stream")],
     )
     span = int(gpu.start.max()) + 1
-    key = (stream_of_lane * span)[gpu.lane] + gpu.start
-    order = np.argsort(key, kind="stable")
+    key = (stream_of_lane * span)[gpu.lane]
+    key += gpu.start
+    order = None if (key[1:] >= key[:-1]).all() else np.argsort(key, kind="stable")
     fits = (start >= 0) & (start < span)
     wanted = np.where(fits, wanted * span + start, -1)
-    place = last_at_most(key[order], wanted)
-    row = order[np.maximum(place, 0)]
+    place = last_at_most(key if order is None else key[order], wanted)
+    row = np.maximum(place, 0) if order is None else order[np.maximum(place, 0)]
     return np.where((place >= 0) & (key[row] == wanted), row, -1)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tracelab.paths.chains import Chains, find_chains
-from tracelab.paths.columns import NONE, Array, cells, last_at_most
+from tracelab.paths.columns import NONE, Array, cells
 from tracelab.paths.graph import CAUSE, GAP, Graph
 
 _CHECK_EVERY = 65_536
@@ -82,7 +82,7 @@ class Replay:
         first = graph.gpu_from
         self.start, self.end = graph.start[first:], _clip_ends(graph)
         self.meeting, self.meetings = _number_meetings(graph)
-        self.threads = _thread_progress(graph, self.change)
+        self.threads = _thread_progress(graph)
         self.duration = self._durations()
         self._find_launches()
         self._place_launches()
@@ -93,7 +93,7 @@ class Replay:
         changed, first = copy(self), self.graph.gpu_from
         changed.change = change
         if (change.factor[:first] != 1).any() or (change.duration[:first] != NONE).any():
-            changed.threads = _thread_progress(self.graph, change)
+            changed.threads = _change_work(self.graph, self.threads, change)
             changed._place_launches()
         changed.duration = changed._durations()
         unlagged = change.unlagged[first:]
@@ -105,9 +105,9 @@ class Replay:
         """Return the own time of each row: of a collective the transfer."""
         graph, first = self.graph, self.graph.gpu_from
         begin = np.where(self.meeting >= 0, np.minimum(graph.entered, self.end), self.start)
-        scaled = np.rint((self.end - begin) * self.change.factor[first:]).astype(np.int64)
+        scaled = _scale(self.end - begin, self.change.factor, slice(first, None))
         new = self.change.duration[first:]
-        return np.where(new == NONE, scaled, new)
+        return np.where(new == NONE, scaled, new) if new.strides[0] else scaled
 
     def _find_launches(self) -> None:
         """Find for each launch the segment of its thread, and the one before it."""
@@ -117,8 +117,7 @@ class Replay:
             return
         known = launches.thread >= 0
         time = np.where(known, np.minimum(launches.time, self.start), 0)
-        before = segments.before(launches.thread, time)
-        segment = segments.at(launches.thread, time)
+        before, segment = graph.launch_before, graph.launch_at
         segment = np.where(known & (segment < 0), before, segment)  # at the end of the thread
         known &= segment >= 0
         self.launch_segment = np.where(known, segment, -1)
@@ -137,7 +136,7 @@ class Replay:
         self.launch_work = np.zeros(len(self.start), dtype=np.int64)
         if not len(self.graph.segments.start):
             return
-        part = np.rint(self.launch_inside * self.change.factor[segment]).astype(np.int64)
+        part = _scale(self.launch_inside, self.change.factor, segment)
         base = threads.base[segment]
         since_wait = threads.progress[segment] - threads.progress[threads.wait[base]] + part
         base, since_wait = (
@@ -457,28 +456,51 @@ def _sorted_waits(graph: Graph) -> tuple[Array, Array]:
     return graph.waits.after[order], graph.waits.before[order]
 
 
-def _thread_progress(graph: Graph, change: Change) -> _Threads:
+def _scale(own_ns: Array, factor: Array, nodes: Array | slice) -> Array:
+    """Return times that nodes take by themselves, each times the node's factor."""
+    if not factor.strides[0] and (factor[:1] == 1).all():
+        return own_ns
+    scaled: Array = np.rint(own_ns * factor[nodes]).astype(np.int64)
+    return scaled
+
+
+def _thread_progress(graph: Graph) -> _Threads:
     """Divide the work of threads at their waits. While a thread waits it does no work."""
     segments, first = graph.segments, graph.gpu_from
     waiting = np.isin(graph.cause[:first], [CAUSE["sync"], CAUSE["handover"], CAUSE["backward"]])
-    since = np.where(waiting, graph.since[:first], segments.start)
-    own = segments.end - since
-    new = change.duration[:first]
-    scaled = np.where(waiting, own, np.rint(own * change.factor[:first]).astype(np.int64))
-    work = np.where((new == NONE) | waiting, scaled, new)
-    progress = np.cumsum(work) - work
+    work = segments.end - np.where(waiting, graph.since[:first], segments.start)
     is_first = np.ones(first, dtype=bool)
     is_first[1:] = segments.thread[1:] != segments.thread[:-1]
-    wait = np.concatenate([np.flatnonzero(waiting), np.flatnonzero(is_first & ~waiting)])
-    wait.sort()
-    base = last_at_most(wait, np.arange(first))
+    wait = np.flatnonzero(waiting | is_first)
+    base = np.repeat(np.arange(len(wait)), np.diff(wait, append=first))
     is_wait = waiting[wait]
     near = np.where(is_wait & ~is_first[wait], wait - 1, -1)
     own_wait = np.where(near >= 0, base[near], -1)
-    own_work = np.where(near >= 0, progress[wait] - progress[wait[own_wait]], 0)
     source = graph.before[wait]
     awaited_row = np.where(is_wait & (source >= first), source - first, -1)
     other = np.where(is_wait & (source >= 0) & (source < first), source, -1)
     other_wait = np.where(other >= 0, base[other], -1)
-    other_work = np.where(other >= 0, progress[other] + work[other] - progress[wait[other_wait]], 0)
-    return _Threads(wait, is_wait, base, progress, work, own_wait, own_work, awaited_row, other_wait, other_work)
+    return _measure_work(
+        graph, _Threads(wait, is_wait, base, work, work, own_wait, wait, awaited_row, other_wait, wait)
+    )
+
+
+def _change_work(graph: Graph, threads: _Threads, change: Change) -> _Threads:
+    """Return the progress of threads whose work a change scales or replaces."""
+    first, own = graph.gpu_from, threads.work
+    work, new = _scale(own, change.factor, slice(None, first)), change.duration[:first]
+    work = np.where(new == NONE, work, new)
+    waiting = threads.wait[threads.is_wait]
+    work[waiting] = own[waiting]
+    return _measure_work(graph, replace(threads, work=work))
+
+
+def _measure_work(graph: Graph, threads: _Threads) -> _Threads:
+    """Return the same threads with the sums of their work."""
+    wait, own_wait, other_wait, work = threads.wait, threads.own_wait, threads.other_wait, threads.work
+    progress = np.cumsum(work)
+    progress -= work
+    own_work = np.where(own_wait >= 0, progress[wait] - progress[wait[own_wait]], 0)
+    other = np.where(other_wait >= 0, graph.before[wait], -1)
+    other_work = np.where(other_wait >= 0, progress[other] + work[other] - progress[wait[other_wait]], 0)
+    return replace(threads, progress=progress, own_work=own_work, other_work=other_work)

@@ -1,6 +1,7 @@
 """Divide the time of CPU threads among their innermost rows, without gaps."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -26,13 +27,33 @@ class Segments:
     span: int
     """More than any time; a thread's number times it, plus a time, is a key that sorts by thread and time."""
 
+    @cached_property
+    def key(self) -> Array:
+        """Return thread and start of each segment as one number, in rising order."""
+        return self._keys(self.thread, self.start)
+
+    def _keys(self, thread: Array, time: Array) -> Array:
+        """Return threads and times as one number each; threads may have 32 bits."""
+        keys: Array = np.multiply(thread, self.span, dtype=np.int64)
+        keys += time
+        return keys
+
     def at(self, thread: Array, time: Array) -> Array:
         """Return the segment in which a thread is just after a time, -1 where it has none."""
-        return self._of_thread(last_at_most(self.thread * self.span + self.start, thread * self.span + time), thread)
+        return self._of_thread(last_at_most(self.key, self._keys(thread, time)), thread)
 
     def before(self, thread: Array, time: Array) -> Array:
         """Return the segment in which a thread is just before a time, -1 where it has none."""
-        return self._of_thread(last_below(self.thread * self.span + self.start, thread * self.span + time), thread)
+        return self._of_thread(last_below(self.key, self._keys(thread, time)), thread)
+
+    def around(self, thread: Array, time: Array) -> tuple[Array, Array]:
+        """Return what `before` and `at` do, by one search."""
+        if not len(self.thread):
+            return np.full(len(thread), -1), np.full(len(thread), -1)
+        wanted = self._keys(thread, time)
+        place = last_at_most(self.key, wanted)
+        begins = self.key[place] == wanted
+        return self._of_thread(place - begins, thread), self._of_thread(place, thread)
 
     def _of_thread(self, place: Array, thread: Array) -> Array:
         if not len(self.thread):
@@ -47,13 +68,13 @@ def enclosing_rows(thread: Array, start: Array, end: Array) -> Array:
     earlier. All rows within another one look back at once, past a row that ends too early to that one's own candidate,
     so the number of rounds is the logarithm of the number of siblings.
     """
-    candidate = np.arange(len(start)) - 1
+    candidate = np.full(len(start), -1, dtype=np.int32)
     if not len(start):
         return candidate
     key = thread * (int(end.max()) + 1) + end
     inside = np.maximum.accumulate(key)[:-1] >= key[1:]  # else nothing before it on its thread ends as late
-    candidate[1:][~inside] = -1
     waiting = np.flatnonzero(inside) + 1
+    candidate[waiting] = waiting - 1
     while len(waiting):
         near = candidate[waiting]
         off = (near >= 0) & (thread[near] != thread[waiting])
@@ -73,32 +94,60 @@ def divide_threads(thread: Array, start: Array, end: Array, begin: int) -> Segme
     """
     parent = enclosing_rows(thread, start, end)
     rows = len(start)
-    is_last = np.ones(rows, dtype=bool)
-    is_last[:-1] = thread[1:] != thread[:-1]
-    is_first = np.ones(rows, dtype=bool)
-    is_first[1:] = is_last[:-1]
+    is_last = np.append(thread[1:] != thread[:-1], True)
     following = np.append(start[1:], 0)
     following[is_last] = np.iinfo(np.int64).max
-    pieces: list[tuple[Array, Array, Array, Array]] = []  # after which row, the innermost row, start, end
+    goes_on = end < following
+    is_led = np.append(True, is_last[:-1]) & (start > begin)  # a silent segment before the first row
+    has_own = end > start
+    has_own &= following > start
+    is_silent = goes_on & (parent < 0) & ~is_last
+    count = is_led.astype(np.int8) + has_own + is_silent
+    stop = np.cumsum(count)
+    place = stop - count
+    row = np.full(int(stop[-1]), SILENT, dtype=np.int32)
+    since, until = np.empty(len(row), dtype=np.int64), np.empty(len(row), dtype=np.int64)
+    since[place[is_led]], until[place[is_led]] = begin, start[is_led]
+    own = np.flatnonzero(has_own)
+    at = place[own] + is_led[own]
+    row[at], since[at], until[at] = own, start[own], np.minimum(end[own], following[own])
+    silent = np.flatnonzero(is_silent)
+    at = stop[silent] - 1
+    since[at], until[at] = end[silent], following[silent]
+    behind = np.repeat(np.arange(rows, dtype=np.int32), count)
+    inner = np.flatnonzero(goes_on & (parent >= 0))
+    if len(inner):
+        outer = _outer_pieces(inner, parent, end, following, is_last)
+        behind, row, since, until = (
+            np.concatenate(parts) for parts in zip((behind, row, since, until), *outer, strict=True)
+        )
+        order = np.argsort(behind, kind="stable")  # pieces behind one row were put in their order
+        behind, row, since, until = behind[order], row[order], since[order], until[order]
+    span = max(int(end.max(initial=1)), 1) + 2
+    return Segments(thread[behind].astype(np.int32), since, until, row, parent, span)
 
-    def put(after: Array, row: Array, since: Array, until: Array) -> None:
+
+def _outer_pieces(
+    after: Array, parent: Array, end: Array, following: Array, is_last: Array
+) -> list[tuple[Array, Array, Array, Array]]:
+    """Return the segments in which threads are in the rows around a row, from its end to the start of the next one.
+
+    A segment is the row behind which it lies, the innermost row, start and end.
+    """
+    pieces = []
+
+    def put(row: Array, since: Array, until: Array, behind: Array) -> None:
         some = until > since
-        pieces.append((after[some], row[some], since[some], until[some]))
+        pieces.append((behind[some], row[some], since[some], until[some]))
 
-    first = np.flatnonzero(is_first)
-    put(first, np.full(len(first), SILENT), np.full(len(first), begin), start[first])
-    after = np.arange(rows)
-    current, since = after.copy(), start.copy()
+    current, since = parent[after], end[after]
     while len(after):
         until = np.minimum(end[current], following[after])
-        put(after, current, since, until)
+        put(current, since, until, after)
         goes_on = end[current] < following[after]
         after, current, since = after[goes_on], parent[current[goes_on]], np.maximum(since, until)[goes_on]
         outside = current < 0
         silent = outside & ~is_last[after]
-        put(after[silent], np.full(int(silent.sum()), SILENT), since[silent], following[after[silent]])
+        put(np.full(int(silent.sum()), SILENT), since[silent], following[after[silent]], after[silent])
         after, current, since = after[~outside], current[~outside], since[~outside]
-    behind, row, since, until = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
-    order = np.argsort(behind, kind="stable")  # pieces behind one row were put in their order
-    span = max(int(end.max(initial=1)), 1) + 2
-    return Segments(thread[behind[order]], since[order], until[order], row[order], parent, span)
+    return pieces
