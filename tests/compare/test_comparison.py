@@ -13,7 +13,7 @@ from tests.compare.small_runs import Tables, recording, together, with_facts
 from tests.memory import MemoryStore
 from tracelab.cli import main
 from tracelab.client import Lab
-from tracelab.compare import writers
+from tracelab.compare import sentences, writers
 from tracelab.compare.comparability import NotComparableError
 from tracelab.compare.comparison import Comparison, Request, compare_source
 from tracelab.compare.fetch import Source
@@ -396,6 +396,23 @@ def test_python_has_the_exit_code_of_the_command(store: Path) -> None:
     codes = [lab.compare("main", "new", fail_on=gate, strict=strict).exit_code for strict in (False, True)]
     assert codes == [0, 4]
     assert lab.compare("main", "new", noise_runs="main*").comparison.request.noise == ("main", "main-2")
+
+
+def test_idle_time_copies_and_memory_are_more_or_less(memory: MemoryStore) -> None:
+    base, candidate = recording("a", steps=8), recording("b", steps=8)
+    candidate["memcpys"] = [row | {"dur_ns": 400} for row in candidate["memcpys"]]
+    candidate["kernels"] = [row | ({"dur_ns": 4_500} if row["dur_ns"] == 4_000 else {}) for row in candidate["kernels"]]
+    memory.filled(together(base, candidate))
+    comparison = compare_source(Source(memory.con), Request(("a",), ("b",)))
+    words = {row.metric: sentences.format_verdict(row) for row in comparison.rows}
+    assert {name: words[name] for name in ("exposed_copies", "copy:HtoD", "exposed_communication", "class:gemm")} == {
+        "exposed_copies": "undecided (less)",
+        "copy:HtoD": "undecided (less)",
+        "exposed_communication": "undecided (less)",
+        "class:gemm": "undecided (slower)",
+    }
+    content = json.loads(writers.write_json(comparison, strict=False))
+    assert {row["metric"]: row["tendency"] for row in content["metrics"]}["copy:HtoD"] == "less"
 
 
 def test_hostile_names_are_text_in_every_format(memory: MemoryStore) -> None:

@@ -41,6 +41,12 @@ def is_memory(metric: str) -> bool:
     return metric == "peak_memory"
 
 
+def spell_verdict(metric: str, verdict: str) -> str:
+    """Return a verdict in the word for its metric: idle and exposed time, copies and memory are more or less."""
+    is_work = family_of(metric) not in ("headline", "copy") or metric in ("step_time", "window_time", "gpu_time")
+    return verdict if is_work else {"slower": "more", "faster": "less"}.get(verdict, verdict)
+
+
 def median(steps: Array) -> float:
     """Return the median of the steps that are known; some microseconds faster than NumPy's for few steps."""
     if len(steps) == 1:

@@ -292,7 +292,10 @@ HEADINGS = ("metric", "base", "candidate", "change", "95 % interval", "verdict")
 
 def format_verdict(row: MetricRow) -> str:
     """Return the verdict; in parentheses what blocks of steps show of these recordings alone."""
-    return f"{row.verdict} ({row.tendency})" if row.tendency not in (None, UNDECIDED) else row.verdict
+    verdict = metrics.spell_verdict(row.metric, row.verdict)
+    if row.tendency in (None, UNDECIDED):
+        return verdict
+    return f"{verdict} ({metrics.spell_verdict(row.metric, str(row.tendency))})"
 
 
 def describe_metric(metric: str, *, width: int = 40) -> str:

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from tracelab.compare import sentences
 from tracelab.compare.comparison import Comparison
 from tracelab.compare.gates import FAILED, UNDECIDED
-from tracelab.compare.metrics import is_memory
+from tracelab.compare.metrics import is_memory, spell_verdict
 from tracelab.compare.recordings import StepCounts
 from tracelab.compare.verdicts import MetricRow
 from tracelab.exact_json import json_text
@@ -191,8 +191,8 @@ def metric_values(row: MetricRow) -> dict[str, Any]:
     values: dict[str, Any] = {
         "metric": row.metric,
         "family": row.family,
-        "verdict": row.verdict,
-        "tendency": row.tendency,
+        "verdict": spell_verdict(row.metric, row.verdict),
+        "tendency": None if row.tendency is None else spell_verdict(row.metric, row.tendency),
         "change_ratio": row.effect,
         "change_low_ratio": row.low,
         "change_high_ratio": row.high,

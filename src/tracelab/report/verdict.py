@@ -65,6 +65,5 @@ def _table(caption: str, rows: Sequence[MetricRow]) -> str:
 
 def _signed(row: MetricRow) -> str:
     """Return a verdict with the sign of slower and faster."""
-    text = sentences.format_verdict(row)
-    sign = next((sign for verdict, sign in _SIGNS.items() if verdict in text), "")
-    return f"{sign} {text}".strip()
+    sign = _SIGNS.get(row.verdict) or _SIGNS.get(str(row.tendency), "")
+    return f"{sign} {sentences.format_verdict(row)}".strip()
