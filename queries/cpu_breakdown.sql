@@ -2,8 +2,8 @@
 -- A row is one run, rank, process and thread in which an op, a call, a range or a Python frame takes time. Each nanosecond
 -- of the window counts once on each thread, for the first that applies: communication by gloo, MPI or UCC (as
 -- cpu_communication finds it), waiting for the data loader (as data_loader_wait finds it), calls of the GPU's API that
--- synchronize, its other calls, ops, calls of the operating system, annotated ranges, Python frames. These eight parts and
--- `idle_or_unrecorded_ns` add up to `window_ns`. So a call counts as the call and not as the op around it, and a Python frame
+-- synchronize, its other calls, calls of torch.distributed (ops of c10d, communication as well), other ops, calls of the
+-- operating system, annotated ranges, Python frames. These eight parts and `idle_or_unrecorded_ns` add up to `window_ns`. So a call counts as the call and not as the op around it, and a Python frame
 -- only where none of the others is open. A range that marks a step names no work: time that only a step covers is idle or
 -- unrecorded, and so is a thread that sleeps.
 -- /// query
@@ -20,7 +20,7 @@
 -- thread = "main, autograd (runs the backward pass), pin_memory, communication, else its name, if it has one of its own, or thread; numbered by their recorded time where a rank has several."
 -- thread_name = "Name of the thread, where the source has it."
 -- window_ns = "First start to last end of what the CPU threads of the rank recorded, summed over the sources."
--- communication_ns = "Time in communication by gloo, MPI or UCC."
+-- communication_ns = "Time in communication by gloo, MPI or UCC, and in calls of torch.distributed, which start it or wait for it."
 -- data_wait_ns = "Time in which a range of the data loader was open."
 -- sync_ns = "Time in calls of the GPU's API that wait: names with Synchronize."
 -- api_ns = "Time in other calls of the GPU's API and libraries."
@@ -63,27 +63,31 @@ op_kinds as materialized (  -- a million ops have some hundred
 names as materialized (  -- the expressions look at each distinct name once
     select
         name,
-        case when is_cpu_communication(name) then 0 when regexp_matches(name, $loader_name) then 1 end::tinyint as layer,
+        case
+            when is_cpu_communication(name) then 0
+            when regexp_matches(name, $loader_name) then 1
+            when is_collective_op(name) then 4
+        end::tinyint as layer,
         regexp_matches(name, $step_name) as is_step
     from (select name from op_kinds union select distinct name from marked)
     where layer is not null or is_step
 ),
 layered as not materialized (
-    select o.run, o.source, o.rank, o.pid, o.tid, o.start_ns, o.end_ns, coalesce(n.layer, 4) as layer
+    select o.run, o.source, o.rank, o.pid, o.tid, o.start_ns, o.end_ns, coalesce(n.layer, 5) as layer
     from executions as o
     left join names as n using (name)
     union all
-    select m.run, m.source, m.rank, m.pid, m.tid, m.start_ns, m.end_ns, coalesce(n.layer, case when n.is_step then 8 else 6 end)
+    select m.run, m.source, m.rank, m.pid, m.tid, m.start_ns, m.end_ns, coalesce(n.layer, case when n.is_step then 9 else 7 end)
     from marked as m
     left join names as n using (name)
     union all
     select
         run, source, rank, pid, tid, start_ns, end_ns,
-        case when api = 'osrt' then 5 when name like '%Synchronize%' then 2 else 3 end
+        case when api = 'osrt' then 6 when name like '%Synchronize%' then 2 else 3 end
     from api_calls
     where matches(run, $run) and matches(rank, $rank)
     union all
-    select run, source, rank, pid, tid, start_ns, end_ns, 7
+    select run, source, rank, pid, tid, start_ns, end_ns, 8
     from python_frames
     where matches(run, $run) and matches(rank, $rank)
 ),
@@ -96,7 +100,7 @@ seen as materialized (  -- the threads of a source; a NULL start or end of one w
             run, source, rank, pid, tid,
             min(start_ns) filter (has_valid_interval(start_ns, end_ns)) as first_ns,
             max(end_ns) filter (has_valid_interval(start_ns, end_ns)) as last_ns,
-            bool_or(layer = 8 and has_valid_interval(start_ns, end_ns)) as has_step
+            bool_or(layer = 9 and has_valid_interval(start_ns, end_ns)) as has_step
         from layered
         group by run, source, rank, pid, tid
     )
@@ -107,7 +111,7 @@ spans as (  -- a lane is one layer of one thread
     join seen as t
         on l.run = t.run and l.source = t.source and l.rank = t.rank and l.pid is not distinct from t.pid
         and l.tid is not distinct from t.tid
-    where has_valid_interval(l.start_ns, l.end_ns) and l.layer < 8
+    where has_valid_interval(l.start_ns, l.end_ns) and l.layer < 9
 ),
 pieces as materialized (
     select lane // 16 as thread, lane % 16 as layer, start_ns, end_ns from merged('spans')
@@ -120,16 +124,16 @@ thread_events as (
 parts as (
     select
         lane as thread,
-        sum(dur_ns) filter (depth % 2 = 1) as communication_ns,
+        sum(dur_ns) filter (depth % 2 = 1 or depth % 32 = 16) as communication_ns,
         sum(dur_ns) filter (depth % 4 = 2) as data_wait_ns,
         sum(dur_ns) filter (depth % 8 = 4) as sync_ns,
         sum(dur_ns) filter (depth % 16 = 8) as api_ns,
-        sum(dur_ns) filter (depth % 32 = 16) as op_ns,
-        sum(dur_ns) filter (depth % 64 = 32) as os_ns,
-        sum(dur_ns) filter (depth % 128 = 64) as range_ns,
-        sum(dur_ns) filter (depth % 256 = 128) as frame_ns,
+        sum(dur_ns) filter (depth % 64 = 32) as op_ns,
+        sum(dur_ns) filter (depth % 128 = 64) as os_ns,
+        sum(dur_ns) filter (depth % 256 = 128) as range_ns,
+        sum(dur_ns) filter (depth % 512 = 256) as frame_ns,
         sum(dur_ns) filter (depth > 0) as recorded_ns,
-        bool_or(depth & 16 > 0) as has_ops
+        bool_or(depth & 48 > 0) as has_ops
     from running_depth('thread_events')
     group by lane
 ),
@@ -143,7 +147,7 @@ working as (
     select t.run, t.source, t.rank, null::integer as device, p.start_ns, p.end_ns
     from pieces as p
     join seen as t using (thread)
-    where p.layer <= 4
+    where p.layer <= 5
 ),
 work as (
     select run, rank, busy_ns from busy('working')

@@ -7,9 +7,12 @@ create or replace macro is_cpu_communication(name) as regexp_matches(name, '^(gl
 -- cpu_collective(name): the kind of collective of such a name, in lower case.
 create or replace macro cpu_collective(name) as lower(regexp_replace(name, '^(gloo|mpi|ucc):|^MPI_', ''));
 
+-- is_collective_op(name): whether an op of this name is a call of torch.distributed, which starts a collective or waits for it.
+create or replace macro is_collective_op(name) as name like 'c10d::%';
+
 -- is_computing_op(name): whether an op of this name computes: it is neither of c10d nor of the autograd engine.
 create or replace macro is_computing_op(name) as
-    name like '%::%' and name not like 'c10d::%' and name not like 'autograd::engine%';
+    name like '%::%' and not is_collective_op(name) and name not like 'autograd::engine%';
 
 -- collective_kernels(executions): the communication kernels of a relation of `kernels` (run, source, rank, pid, device,
 -- stream, name, start_ns, end_ns, dur_ns, correlation), each with what the profiler noted about its collective: size_bytes,
