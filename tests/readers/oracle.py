@@ -15,6 +15,7 @@ from pathlib import Path
 Row = dict[str, object]
 
 INT64 = range(-(2**63), 2**63)
+_SAFE = range(-(10**15), 10**15)
 _EXACT = Context(prec=400)
 _THOUSAND = Decimal(1000)
 SENTINELS = (-1, 4294967295)
@@ -101,6 +102,8 @@ def read(path: Path) -> Reading:
 
 def to_ns(value: object) -> int | None:
     """Microseconds, as number or text, to the nearest nanosecond; None where that is no int64."""
+    if type(value) is int and value in _SAFE:
+        return value * 1000
     if value is None or isinstance(value, bool) or not isinstance(value, int | str | Decimal):
         return None
     try:
@@ -369,8 +372,8 @@ def _sizes_through_correlation(tables: dict[str, list[Row]]) -> None:
 
 def _integer(value: object) -> int | None:
     """An int64, also where it is written as text."""
-    if value is None:
-        return None
+    if value is None or (type(value) is int and value in INT64):
+        return value
     if isinstance(value, str) and re.fullmatch(r"-?\d+", value):
         value = int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and value in INT64 else None
@@ -383,6 +386,8 @@ def _id(value: object) -> int | None:
 
 def _thread(value: object) -> int | None:
     """The number of a track: 7, '7' and 'stream 7' alike."""
+    if type(value) is int and value in INT64:
+        return value
     if isinstance(value, str) and (found := re.fullmatch(r"(?:stream )?(-?\d+)", value)):
         return int(found.group(1))
     return _integer(value)
