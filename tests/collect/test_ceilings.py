@@ -1,6 +1,5 @@
 """Ceilings: what is counted is what was moved and computed; a machine's figures end in a run folder that ingests."""
 
-import json
 import math
 import subprocess
 import sys
@@ -169,21 +168,3 @@ def test_sweeps_and_ceilings_need_none_of_what_asking_needs() -> None:
     ):
         done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
         assert expected in done.stdout, done.stderr
-
-
-@needs_torch
-def test_real_runs_of_a_sweep_ingest_with_what_was_varied(tmp_path: Path) -> None:
-    (tmp_path / "S.toml").write_text(
-        "workload = 'gemm'\ntimeout_s = 200\n[fixed]\ndevice = 'cpu'\nsteps = 2\nwarmup = 0\n[axes]\nseed = [0, 1]\n"
-    )
-    done = CliRunner().invoke(main, ["collect", "sweep", str(tmp_path / "S.toml"), "--out", str(tmp_path / "o")])
-    assert (done.exit_code, done.stderr.splitlines()[-1]) == (0, "2 cells: 2 ok")
-    record = json.loads((tmp_path / "o" / "S" / "sweep.json").read_text())
-    assert [cell["run"] for cell in record["cells"]] == ["S-seed0", "S-seed1"]
-    con = session.connect(ingest_paths(tmp_path, [tmp_path / "o"], run=None).store)
-    rows_of_runs = con.sql("select run, sweep, status, tags['seed'] from runs order by run").fetchall()
-    assert rows_of_runs == [("S-seed0", "S", "ok", "0"), ("S-seed1", "S", "ok", "1")]
-    assert con.sql("select run, count(*) from steps where step is not null group by run order by run").fetchall() == [
-        ("S-seed0", 2),
-        ("S-seed1", 2),
-    ]

@@ -2,18 +2,23 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
 from tests.needs import needs_torch
 from tests.readers.small import ingest_paths
+from tracelab.cli import main
 from tracelab.collect.run_folder import claim_run_folder, read_run_json
 from tracelab.collect.settings import Settings
 from tracelab.collect.sweep import runner, state
@@ -156,24 +161,6 @@ def test_run_that_another_process_is_at_is_left_alone(lab: Lab) -> None:
     assert [result.cell.run for result in results] == ["S-seed0", "S-seed2", "S-seed3"]
 
 
-@needs_torch
-def test_last_word_of_a_shared_sweep_counts_what_the_other_process_did(tmp_path: Path) -> None:
-    (tmp_path / "S.toml").write_text(
-        'workload = "gemm"\n[axes]\nseed = [0, 1]\n[fixed]\ndevice = "cpu"\nsample_s = 0\n'
-    )
-    command = [sys.executable, "-m", "tracelab", "collect", "sweep", "S.toml"]
-    environment = os.environ | {"PYTHONPATH": str(CHECKOUT / "src")}
-    first = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
-    until = time.monotonic() + 120
-    while not state.is_running(tmp_path / "runs" / "S" / "S-seed0") and time.monotonic() < until:
-        time.sleep(0.02)
-    second = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    told = [first.communicate(timeout=240)[1].splitlines()[-1], second.stderr.splitlines()[-1]]
-    assert (first.returncode, second.returncode) == (0, 0)
-    assert set(told) <= {"2 cells: 2 ok", "2 cells: 1 ok, 1 running"}
-    assert "2 cells: 2 ok" in told
-
-
 def test_cell_that_another_process_took_first_has_not_run(lab: Lab) -> None:
     first, *_ = lab.run(seed0="lost")
     assert (first.status, first.error) == ("not_run", None)
@@ -223,3 +210,86 @@ def test_interrupted_sweep_sets_its_run_back_and_goes_on_from_there(lab: Lab) ->
     lab.run()
     assert lab.states == ["ok"] * 4
     assert [line.split()[0] for line in lab.begun] == ["S-seed0", "S-seed1", "S-seed1", "S-seed2", "S-seed3"]
+
+
+TRAINED = "workload = 'gemm'\ntimeout_s = 200\n[axes]\nseed = [0, 1]\n[fixed]\ndevice = 'cpu'\nsteps = 2\nwarmup = 0\n"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A sweep of two real runs that two processes ran at once."""
+
+    folder: Path
+    codes: tuple[int, int]
+    told: list[str]
+
+    def again(self, *options: str) -> Result:
+        """Run the same file again."""
+        given = ["collect", "sweep", str(self.folder / "S.toml"), "--out", str(self.folder / "runs"), *options]
+        return CliRunner().invoke(main, given)
+
+    @property
+    def steps_asked_for(self) -> list[int]:
+        """What the runs state of their number of steps."""
+        folders = sorted((self.folder / "runs" / "S").glob("S-seed*"))
+        return [(read_run_json(folder) or {})["axes"]["steps"] for folder in folders]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "S.toml").write_text(TRAINED)
+    command = [sys.executable, "-m", "tracelab", "collect", "sweep", "S.toml"]
+    environment = os.environ | {"PYTHONPATH": str(CHECKOUT / "src")}
+    first = subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 120
+    while not state.is_running(folder / "runs" / "S" / "S-seed0") and time.monotonic() < until:
+        time.sleep(0.02)
+    second = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    told = [first.communicate(timeout=240)[1].splitlines()[-1], second.stderr.splitlines()[-1]]
+    return Trained(folder, (first.returncode, second.returncode), told)
+
+
+@needs_torch
+def test_last_word_of_a_shared_sweep_counts_what_the_other_process_did(trained: Trained) -> None:
+    assert trained.codes == (0, 0)
+    assert set(trained.told) <= {"2 cells: 2 ok", "2 cells: 1 ok, 1 running"}
+    assert "2 cells: 2 ok" in trained.told
+
+
+@needs_torch
+def test_real_runs_of_a_sweep_ingest_with_what_was_varied(trained: Trained, tmp_path: Path) -> None:
+    record = json.loads((trained.folder / "runs" / "S" / "sweep.json").read_text())
+    assert [cell["run"] for cell in record["cells"]] == ["S-seed0", "S-seed1"]
+    stored = ingest_paths(tmp_path, [trained.folder / "runs"], run=None)
+    runs = sorted(stored.rows("runs"), key=lambda row: str(row["run"]))
+    assert [(row["run"], row["sweep"], row["status"], dict(row["tags"])["seed"]) for row in runs] == [
+        ("S-seed0", "S", "ok", "0"),
+        ("S-seed1", "S", "ok", "1"),
+    ]
+    steps = Counter(row["run"] for row in stored.rows("steps") if row["step"] is not None)
+    assert steps == {"S-seed0": 2, "S-seed1": 2}
+
+
+@needs_torch
+def test_runs_of_other_settings_are_no_cells_of_a_sweep(trained: Trained) -> None:
+    assert trained.again("--fixed", "timeout_s=600").stderr == "2 cells: 2 ok\n"
+    refused, shown = trained.again("--fixed", "steps=7"), trained.again("--fixed", "steps=7", "--dry-run")
+    sentence = (
+        f"{trained.folder}/runs/S: 2 cells ran with other settings: steps was 2, is 7 (S-seed0, S-seed1); "
+        "choose another --out or name of the sweep, or rerun them with --force\n"
+    )
+    assert (refused.exit_code, refused.stderr, trained.steps_asked_for) == (2, f"tracelab: {sentence}", [2, 2])
+    assert (shown.exit_code, shown.stderr.partition("\n")[0]) == (2, "2 cells: 2 other_settings")
+    assert shown.stdout.splitlines()[1].split() == ["S-seed0", "0", "0", "other_settings"]
+
+
+@needs_torch
+def test_a_run_of_other_settings_is_run_again_by_force(trained: Trained, tmp_path: Path) -> None:
+    copied = Trained(tmp_path / "copied", (0, 0), [])
+    shutil.copytree(trained.folder, copied.folder)
+    options = ["--fixed", "steps=7", "--match", "S-seed1"]
+    assert copied.again(*options).exit_code == 2
+    again = copied.again(*options, "--force")
+    assert (again.exit_code, again.stderr.splitlines()[-1], copied.steps_asked_for) == (0, "1 cell: 1 ok", [2, 7])
+    assert copied.again(*options, "--fixed", "timeout_s=600").stderr == "1 cell: 1 ok\n"

@@ -6,10 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from tests.needs import needs_torch
-from tracelab.cli import main
 from tracelab.collect.process.placement import place_ranks
 from tracelab.collect.run_folder import read_run_json
 from tracelab.collect.settings import Settings, recorded_options
@@ -17,36 +14,6 @@ from tracelab.collect.sweep import state
 from tracelab.collect.sweep.matrix import load_sweep
 from tracelab.collect.sweep.settings_diff import compare_settings
 from tracelab.resources import COLLECTORS
-
-
-def asked(folder: Path, *options: str, **settings: object) -> Result:
-    """`tracelab collect sweep` over two cells, with these settings fixed in the file."""
-    lines = [f"{name} = {json.dumps(value)}" for name, value in {"device": "cpu", "sample_s": 0, **settings}.items()]
-    text = 'workload = "gemm"\n[axes]\nseed = [0, 1]\n[fixed]\n' + "\n".join(lines)
-    (folder / "S.toml").write_text(text + '\n[fixed.set]\nsize = "8"\nrepeats = "1"\n')
-    given = ["collect", "sweep", str(folder / "S.toml"), "--out", str(folder / "runs"), *options]
-    return CliRunner().invoke(main, given)
-
-
-def steps_asked_for(folder: Path) -> list[int]:
-    return [(read_run_json(folder / "runs" / "S" / f"S-seed{seed}") or {})["axes"]["steps"] for seed in (0, 1)]
-
-
-@needs_torch
-def test_runs_of_other_settings_are_no_cells_of_a_sweep(tmp_path: Path) -> None:
-    assert asked(tmp_path, steps=4).exit_code == 0
-    refused, shown = asked(tmp_path, steps=7), asked(tmp_path, "--dry-run", steps=7)
-    sentence = (
-        f"{tmp_path}/runs/S: 2 cells ran with other settings: steps was 4, is 7 (S-seed0, S-seed1); "
-        "choose another --out or name of the sweep, or rerun them with --force\n"
-    )
-    assert (refused.exit_code, refused.stderr, steps_asked_for(tmp_path)) == (2, f"tracelab: {sentence}", [4, 4])
-    assert (shown.exit_code, shown.stderr.partition("\n")[0]) == (2, "2 cells: 2 other_settings")
-    assert shown.stdout.splitlines()[1].split() == ["S-seed0", "0", "0", "other_settings"]
-    again = asked(tmp_path, "--force", steps=7)
-    assert (again.exit_code, again.stderr.splitlines()[-1], steps_asked_for(tmp_path)) == (0, "2 cells: 2 ok", [7, 7])
-    assert asked(tmp_path, steps=7, timeout_s=600).stderr == "2 cells: 2 ok\n"
-
 
 FILE = 'workload = "gemm"\n[axes]\nseed = [0, 1]\n'
 RAN = Settings("gemm", device="cpu", gpus=2, parallel="ddp", set={"size": "8"}, tag={"machine": "A"})
