@@ -252,3 +252,27 @@ def test_advice_that_the_box_refuses_is_not_passed_on(con: DuckDBPyConnection, t
     with pytest.raises(UsageError, match=r"The sandbox loads no extensions\.$") as raised:
         sandbox.run(con, text)
     assert not {"INSTALL", "LOAD", "SET"} & set(str(raised.value).split())
+
+
+@pytest.mark.parametrize(
+    ("text", "reads"),
+    [
+        *(
+            (text, True)
+            for text in ("desc", "desc kernels", " DESC kernels", "/* what */ desc kernels", "explain desc x")
+        ),
+        *((text, True) for text in ("from (desc kernels)", 'from (desc "a b")', "-- what\ndesc", "select 1; desc")),
+        *(
+            (text, True)
+            for text in ("show tables", "from (describe kernels)", "summarize kernels", "from duckdb_views()")
+        ),
+        *(
+            (f"from kernels order by dur_ns desc{rest}", False)
+            for rest in ("", ";", ", name", " nulls last", " limit 3")
+        ),
+        *((f"select max(n order by n desc) {rest}", False) for rest in ("from kernels", "as descent from kernels")),
+        ("(from ops order by dur_ns desc\nlimit 1) union all from ops order by dur_ns desc offset 1", False),
+    ],
+)
+def test_only_what_lists_tables_or_columns_reads_the_catalog(text: str, reads: bool) -> None:
+    assert sandbox.reads_catalog(text) is reads

@@ -42,8 +42,11 @@ _COMMENT = duckdb.token_type.comment
 
 
 _CATALOG_WORDS = re.compile(
-    r"\b(?:show|describe|desc|summarize|(?:information_schema|sqlite_|duckdb_|pragma_|pg_)\w*)\b", re.IGNORECASE
+    r"\b(?:show|describe|summarize|(?:information_schema|sqlite_|duckdb_|pragma_|pg_)\w*)\b"
+    r"|(?:^|[(;\n]|\*/)\s*desc\b|\bdesc\s+(?!(?:nulls|limit|offset|union|except|intersect)\b)[\w\"(]",
+    re.IGNORECASE,
 )
+"""DESC is one where it begins a statement or names what it describes, and not where it ends a key of `order by`."""
 
 
 def reads_catalog(text: str) -> bool:
@@ -64,6 +67,7 @@ def connect(
     With `referenced`, the session has the tables and macros that this SQL names, without comments, in a quarter of
     the time.
     """
+    execution.check_memory_limit(memory_limit)
     names = None if referenced is None else referenced.lower()
     with session.connect(store, comments=names is None, referenced=names, alignment=alignment) as con:
         execution.limit_memory(con, memory_limit)

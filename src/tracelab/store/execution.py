@@ -208,12 +208,16 @@ def _duckdb_error(message: str) -> duckdb.Error:
 
 def limit_memory(con: duckdb.DuckDBPyConnection, size: str | None) -> None:
     """Set how much memory DuckDB may use, such as 2GB; None keeps its default. Raises UsageError for a wrong size."""
-    if size is None:
-        return
-    if not _MEMORY_LIMIT.fullmatch(size):
+    check_memory_limit(size)
+    if size is not None:
+        with translate_errors():
+            con.execute("set memory_limit = ?", [size.strip()]).fetchall()
+
+
+def check_memory_limit(size: str | None) -> None:
+    """Raise UsageError for a wrong size, without the time that it takes to open a session."""
+    if size is not None and not _MEMORY_LIMIT.fullmatch(size):
         raise UsageError(f"{size!r} is not a size of memory; write a number and a unit, such as 500MB or 2GB")
-    with translate_errors():
-        con.execute("set memory_limit = ?", [size.strip()]).fetchall()
 
 
 @contextmanager
