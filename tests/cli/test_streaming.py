@@ -27,7 +27,7 @@ from tracelab.store import execution
 Run = Callable[..., Result]
 
 DATA_FORMATS = ["csv", "csv-spreadsheet", "json", "jsonl", "parquet", "markdown"]
-LATE = "case when range = 59999 then error('late') else repeat('x', 2000) end"
+LATE = "case when range = 59999 then error('late') else repeat('x', 200) end"
 FAILS_LATE = f"select {LATE} as n from range(60000)"
 ENDLESS = "from range(1000000000000)"
 COUNTED_FOR_EVER = "select count(*) from range(100000000000) a, range(1000) b where a.range * b.range % 7 = 3"
@@ -42,12 +42,13 @@ select {expression} as n from range({rows})
 """
 
 
-@pytest.mark.parametrize("fmt", ["csv", "jsonl", "parquet"])
-def test_memory_does_not_grow_with_the_rows(lab: Path, tmp_path: Path, fmt: str) -> None:
-    statement = "select repeat('x', 1000) || range as text from range(500000)"  # 500 MB
+@pytest.mark.parametrize(("fmt", "size_mb", "most_mb"), [("csv", 250, 290), ("jsonl", 250, 365), ("parquet", 500, 450)])
+def test_memory_does_not_grow_with_the_rows(lab: Path, tmp_path: Path, fmt: str, size_mb: int, most_mb: int) -> None:
+    """Every format takes some 85 MB less than its limit, and 80 MB more than it where the answer is kept whole."""
+    statement = f"select repeat('x', 1000) || range as text from range({size_mb * 1000})"
     path = tmp_path / f"out.{fmt}"
     _, peak_mb = run_measured("-m", "tracelab", "sql", statement, "--store", lab, "-o", path)
-    assert peak_mb < 450
+    assert peak_mb < most_mb
 
 
 @pytest.mark.parametrize("fmt", DATA_FORMATS)
@@ -86,6 +87,8 @@ def test_the_part_of_a_killed_process_is_deleted_by_the_next_one_that_writes_the
             time.sleep(0.05)
         parts = {name: sorted(path.name for path in out.glob(f".{name}.*")) for name in ("a.csv", "b.csv")}
         assert {name: len(found) for name, found in parts.items()} == {"a.csv": 2, "b.csv": 1}
+        for process in endless:
+            process.send_signal(signal.SIGSTOP)  # what is stopped still writes the file, and takes no time
         endless[0].kill()
         endless[2].kill()
         endless[0].wait()
