@@ -19,5 +19,9 @@ def run_measured(*arguments: str | Path) -> tuple[str, float]:
     """
     command = [sys.executable, "-c", _MEASURE, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, check=True, text=True)
-    peak = int(done.stderr.splitlines()[-1])
-    return done.stdout, peak / (1024 if sys.platform == "linux" else 1 << 20)
+    return done.stdout, in_mb(int(done.stderr.splitlines()[-1]))
+
+
+def in_mb(peak: int) -> float:
+    """Return the `ru_maxrss` of a process in MB."""
+    return peak / (1024 if sys.platform == "linux" else 1 << 20)

@@ -27,7 +27,7 @@ from tracelab.store import execution
 Run = Callable[..., Result]
 
 DATA_FORMATS = ["csv", "csv-spreadsheet", "json", "jsonl", "parquet", "markdown"]
-LATE = "case when range = 59999 then error('late') else repeat('x', 200) end"
+LATE = "case when range = 59999 then error('late') else repeat('x', 1000) end"
 FAILS_LATE = f"select {LATE} as n from range(60000)"
 ENDLESS = "from range(1000000000000)"
 COUNTED_FOR_EVER = "select count(*) from range(100000000000) a, range(1000) b where a.range * b.range % 7 = 3"
