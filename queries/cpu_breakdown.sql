@@ -41,7 +41,7 @@
 -- [[report.findings]]
 -- when = "place = 1 and gpus = 0 and no_work_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "no_work_ns"
--- cost = { ns = "no_work_ns", adds = true, topics = ["host"], detail = 1 }
+-- cost = { ns = "no_work_ns", rows = "place = 1 and gpus = 0", adds = true, topics = ["host"], detail = 1 }
 -- text = "[{where}: ]for {no_work_ns of window_ns} of the window no thread runs an op, communicates or waits for data."
 -- advice = "It is Python between the ops, or work that no op marks: the ranges and Python frames of the timeline (recorded `with_stack=True`) show which. Mark the loading of data, and fuse or compile small ops."
 -- ///

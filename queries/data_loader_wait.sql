@@ -29,7 +29,7 @@
 -- [[report.findings]]
 -- when = "wait_ns > 0.1 * nullif(step_ns, 0)"
 -- by = "wait_ns"
--- cost = { ns = "coalesce(gpu_idle_ns, wait_ns)", of = "step_ns", adds = true, topics = ["data"], detail = 2 }
+-- cost = { ns = "coalesce(gpu_idle_ns, wait_ns)", rows = "step is not null", of = "step_ns", adds = true, topics = ["data"], detail = 2 }
 -- text = "[{where}: ]step {step} waits for data for {wait_ns of step_ns} of its time."
 -- advice = "More loader workers, `persistent_workers`, a faster decoder, or a cache of what is decoded."
 -- ///

@@ -45,35 +45,35 @@
 -- [[report.findings]]
 -- when = "cause = 'compute' and slow_classes = classes and classes > 1 and cause_cost_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "cost_ns"
--- cost = { ns = "cost_ns", adds = ["rank"], topics = ["waiting"], detail = 3 }
+-- cost = { ns = "cost_ns", rows = "cause = 'compute' and slow_classes = classes and classes > 1", adds = ["rank"], topics = ["waiting"], detail = 3 }
 -- next = "rank_balance"
 -- text = "{where} is late because its GPU is slow: it computes for {slowdown_factor} times the median of the ranks, and longer in all of its {classes} classes of kernels ({details}). The others wait for it."
 -- advice = "Compare its clocks, power and temperature, and its share of the work, with those of another one; `what_if --change no_waits --of-rank` with the rank computes what the run takes without these waits."
 -- [[report.findings]]
 -- when = "cause = 'compute' and (slow_classes < classes or classes < 2) and cause_cost_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "cost_ns"
--- cost = { ns = "cost_ns", adds = ["rank"], topics = ["waiting"], detail = 3 }
+-- cost = { ns = "cost_ns", rows = "cause = 'compute' and (slow_classes < classes or classes < 2)", adds = ["rank"], topics = ["waiting"], detail = 3 }
 -- next = "rank_balance"
 -- text = "{where} is late because its kernels take longer than those of the others, which wait for it: {details}."
 -- advice = "Compare its share of the work with that of another rank, then clocks, power and temperature."
 -- [[report.findings]]
 -- when = "cause = 'host' and cause_cost_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "cost_ns"
--- cost = { ns = "cost_ns", adds = ["rank"], topics = ["waiting"], detail = 3 }
+-- cost = { ns = "cost_ns", rows = "cause = 'host'", adds = ["rank"], topics = ["waiting"], detail = 3 }
 -- next = "cpu_breakdown"
 -- text = "{where} is late because its CPU side launches work later than those of the others, which wait for it."
 -- advice = "See what its CPU threads do meanwhile: cpu_breakdown, data_loader_wait, op_summary, and the timeline; a pause of one rank may be garbage collection or a slow core."
 -- [[report.findings]]
 -- when = "cause not in ('compute', 'host', 'start') and cause_cost_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "cost_ns"
--- cost = { ns = "cost_ns", adds = ["rank", "cause"], topics = ["waiting"], detail = 3 }
+-- cost = { ns = "cost_ns", rows = "cause not in ('compute', 'host', 'start')", adds = ["rank", "cause"], topics = ["waiting"], detail = 3 }
 -- next = "rank_balance"
 -- text = "{where} is late because of {cause}[ ({details})], which takes longer than on the others; they wait for it."
 -- advice = "Compare its gpu_breakdown and idle_causes with those of another rank."
 -- [[report.findings]]
 -- when = "cause = 'start' and cause_cost_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "cost_ns"
--- cost = { ns = "cost_ns", adds = ["rank"], topics = ["waiting"], detail = 3 }
+-- cost = { ns = "cost_ns", rows = "cause = 'start'", adds = ["rank"], topics = ["waiting"], detail = 3 }
 -- next = "stragglers"
 -- text = "{where} enters its first collective late, and the others wait for it. Its recording begins later than theirs, so the cause is not recorded."
 -- advice = "Start the profilers of all ranks behind a barrier, and record two steps or more: then what the rank did since the last common collective is known."

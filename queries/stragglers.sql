@@ -49,7 +49,7 @@
 -- [[report.findings]]
 -- when = "times_last > 0.5 * nullif(collectives, 0) and chance < 0.01"
 -- by = "caused_wait_ns"
--- cost = { ns = "caused_wait_ns", topics = ["waiting"], detail = 2 }
+-- cost = { ns = "caused_wait_ns", rows = "times_last > 0.5 * nullif(collectives, 0) and chance < 0.01", topics = ["waiting"], detail = 2 }
 -- next = "straggler_causes"
 -- text = "[{where}: ]this rank is the last in {times_last of collectives} of the collectives; the others wait {caused_wait_ns} for it, added up."
 -- advice = "If it entered together with the last rank but one, its collectives would be {removable_ns} shorter, added up. For what it does before them, run straggler_causes."

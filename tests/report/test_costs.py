@@ -5,6 +5,7 @@ import random
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -18,6 +19,7 @@ from tracelab.report.costs import ADDED, COST_SHARE, MATCHING, matching_rows_sql
 from tracelab.report.summary.leads import Ceiling, Lead, derive_shares
 from tracelab.report.summary.summarize import RunSummary, summarize
 from tracelab.report.summary.symptoms import relate
+from tracelab.report.summary.text import Summaries
 from tracelab.report.windows import create_windows
 
 COLUMNS = ("run", "rank", "kind", "lost_ns", "step_ns")
@@ -182,3 +184,45 @@ def test_a_share_that_is_not_the_cost_states_why() -> None:
         "Findings of this kind together exceed the exposed communication of the run, 10.0 %: "
         "of its 20.0 %, 10.0 % count."
     )
+
+
+@pytest.fixture(scope="module")
+def small_losses(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One GPU with a window of 1000 ns: it computes 885, idles 60, communicates 50 and copies 5."""
+    gpu = {"device": 0, "stream": 7}
+    kernels = [
+        gpu | {"name": "gemm", "start_ns": 0, "dur_ns": 800},
+        gpu | {"name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)", "start_ns": 860, "dur_ns": 50},
+        gpu | {"name": "gemm", "start_ns": 910, "dur_ns": 85},
+    ]
+    copies = [gpu | {"direction": "HtoD", "size_bytes": 100, "start_ns": 995, "dur_ns": 5}]
+    folder = tmp_path_factory.mktemp("small")
+    return build_store(folder / "lab", {"kernels": kernels, "memcpys": copies})
+
+
+def test_losses_within_the_thresholds_are_stated_and_listed_on_request(small_losses: Path) -> None:
+    (ruled,) = summarize(small_losses)
+    (whole,) = summarize(small_losses, all_findings=True)
+    known = (
+        "GPUs compute for 88.5 % of the measured time; the rest: idle 6.0 %, exposed communication 5.0 %, "
+        "exposed copies 0.5 %."
+    )
+    assert (ruled.leads, ruled.balance) == ((), known)
+    assert ruled.note.startswith("No finding exceeds the threshold of its rule. Next: tracelab query kernel_summary")
+    assert [(each.query, each.rest) for each in whole.leads] == [("idle_causes", 0.06), ("nccl_share", 0.05)]
+    assert whole.balance == (
+        f"{known} The 2 findings explain 11.0 % of the measured time, and 0.5 % has other causes. "
+        "1 finding costs less than 1 %."
+    )
+    command = "tracelab summary --run r --all-findings"
+    assert f"All findings of 1 % or more: {command}" in repr(Summaries([ruled]))
+    assert command not in repr(Summaries([whole]))
+
+
+def test_sections_list_losses_within_the_thresholds_on_request(small_losses: Path) -> None:
+    idle = "before work whose launch was not recorded"
+    assert idle not in report_of(QUERIES[:2], small_losses)
+    page = report_of((*QUERIES[:2], "nccl_share"), small_losses, all_findings=True)
+    (found,) = (each for each in re.findall(r"<li data-finding=.*?</details>", page, re.DOTALL) if idle in each)
+    assert "Finding 1 of the summary" in found
+    assert "<code>unknown_ns &lt;&gt; 0</code>" in found

@@ -31,7 +31,11 @@ _DEFAULT = Path("report.html")
     metavar="FILE",
     help="The file to write; - is stdout.",
 )
-@click.option("--all-findings", is_flag=True, help="Also show findings that cost less than 1 % of the measured time.")
+@click.option(
+    "--all-findings",
+    is_flag=True,
+    help="Show all findings that cost at least 1 % of the run, also those within the thresholds of their rules.",
+)
 @click.option("--open", "open_browser", is_flag=True, help="Open it in the browser.")
 @click.option("--force", is_flag=True, help="Overwrite a file that exists.")
 def command(

@@ -24,7 +24,11 @@ Examples:
 @click.command(epilog=_EPILOG, params=[options.STORE, *options.OUTPUT, options.ALIGNED])
 @click.argument("names", nargs=-1, metavar="[RUN]…")
 @click.option("--run", "runs", multiple=True, metavar="NAME", help="Only this run; repeatable.")
-@click.option("--all-findings", is_flag=True, help="List all findings, also those that cost less than 1 % of the run.")
+@click.option(
+    "--all-findings",
+    is_flag=True,
+    help="List all findings that cost at least 1 % of the run, also those within the thresholds of their rules.",
+)
 def command(
     names: tuple[str, ...],
     runs: tuple[str, ...],
@@ -49,8 +53,7 @@ def command(
     from tracelab.report.summary.text import MOST_LEADS, summary_lines
     from tracelab.schema import store_path
 
-    least_share = 0.0 if all_findings else None
-    summaries = summarize(store_path(store), names or runs, aligned=aligned, least_share=least_share)
+    summaries = summarize(store_path(store), names or runs, aligned=aligned, all_findings=all_findings)
     if answer.fmt != "table":
         answer.emit(summary_rows(summaries))
     else:

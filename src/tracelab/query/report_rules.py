@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 SECTION_TITLES: dict[str, str] = {
@@ -59,6 +59,8 @@ class Cost:
     """What the time is lost to, of TOPICS."""
     detail: int
     """Of findings of one topic the one with the larger number has more detail: a cause more than its symptom."""
+    rows: str = "true"
+    """The rows that the cost is about, as SQL, without the threshold of the finding."""
     leads: bool = True
     """Whether the summary ranks the finding; others repeat what it ranks, or bound the cost by a rule of thumb."""
 
@@ -81,6 +83,13 @@ class Finding:
     each: str | None
     cost: Cost | None = None
     next_query: str | None = None
+
+    def without_threshold(self) -> "Finding":
+        """Return the finding for all rows with a cost, where the summary ranks it; else the finding itself."""
+        if self.cost is None or not self.cost.leads:
+            return self
+        costly = f"{self.cost.ns} <> 0" if self.cost.ns.isidentifier() else f"({self.cost.ns}) <> 0"
+        return replace(self, when=costly if self.cost.rows == "true" else f"{self.cost.rows} and {costly}")
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -162,14 +171,14 @@ def _parse_finding(entry: object, columns: Mapping[str, str]) -> Finding:
     return Finding(when, by, text, advice, int(most), each, _parse_cost(entry.get("cost"), columns), next_query)
 
 
-_COST_KEYS = frozenset({"ns", "of", "adds", "topics", "detail", "leads"})
+_COST_KEYS = frozenset({"ns", "of", "rows", "adds", "topics", "detail", "leads"})
 
 
 def _parse_cost(entry: object, columns: Mapping[str, str]) -> Cost | None:
     if entry is None:
         return None
     if not isinstance(entry, dict) or set(entry) - _COST_KEYS or "ns" not in entry:
-        raise ValueError("[[report.findings]]: cost has ns, and may have of, adds, topics, detail and leads")
+        raise ValueError("[[report.findings]]: cost has ns, and may have of, rows, adds, topics, detail and leads")
     topics = tuple(map(str, entry.get("topics", ())))
     if not topics:
         raise ValueError(f"[[report.findings]]: cost needs topics, of {', '.join(TOPICS)}")
@@ -185,6 +194,7 @@ def _parse_cost(entry: object, columns: Mapping[str, str]) -> Cost | None:
         adds=names if adds else None,
         topics=topics,
         detail=int(entry.get("detail", 0)),
+        rows=str(entry.get("rows", "true")),
         leads=entry.get("leads") is not False,
     )
 

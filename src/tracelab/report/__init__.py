@@ -61,12 +61,13 @@ _MOST_SUMMARIES = 200
 def report(store: Path, runs: tuple[str, ...] = (), *, aligned: bool = False, all_findings: bool = False) -> str:
     """Return the report as HTML, with the times of all ranks on one clock if `aligned`.
 
-    With `all_findings`, findings that cost less than 1 % of the run's measured time are shown, too.
+    With `all_findings`, all findings that cost at least 1 % of the run's measured time are shown, also those within the
+    thresholds of their rules.
 
     Raises NoDataError if the store is empty or lacks one of the runs.
     """
     with open_report_session(store, runs, aligned=aligned) as opened:
-        session = replace(opened, least_share=0.0) if all_findings else opened
+        session = replace(opened, all_findings=all_findings)
         cache_small_tables(session.con, store)
         sections = list(_sections(session))
         missing = [line for section in sections for line in section.missing]

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tracelab.errors import NoDataError, UsageError
 from tracelab.query import execute, library
-from tracelab.query.report_rules import LEAST_SHARE
+from tracelab.query.report_rules import Finding
 from tracelab.query.spec import Query, Value
 from tracelab.store import execution, integrity, session
 from tracelab.store.alignment import Alignment, measure
@@ -47,13 +47,18 @@ class ReportSession:
     run_names: tuple[str, ...]
     alignment: Alignment | None = None
     """What moves the times of ranks; None where they are as recorded."""
-    least_share: float = LEAST_SHARE
-    """Findings that cost a smaller share of the measured time of their run are left out."""
+    all_findings: bool = False
+    """Whether findings have no threshold but the least share of their run's measured time."""
 
     @property
     def several(self) -> bool:
         """Return whether several runs are selected, so that figures must name theirs."""
         return len(self.run_names) > 1
+
+    def findings_of(self, query: Query) -> tuple[Finding, ...]:
+        """Return the findings of a query's header, without their thresholds if all are requested."""
+        findings = query.report.findings if query.report else ()
+        return tuple(each.without_threshold() for each in findings) if self.all_findings else findings
 
     def run_named(self, name: str, **values: Value) -> Answer:
         """Run a query of the library; `values` are parameters other than the run."""

@@ -19,8 +19,8 @@ from tracelab.report.windows import ensure_windows
 from tracelab.store import execution
 
 _MINOR = (
-    f"<li class=minor>What the rules find costs less than {100 * LEAST_SHARE:.0f} % of the run's measured time "
-    "and is not shown."
+    f"<li class=minor>What the rules find in {{rows}} costs less than {100 * LEAST_SHARE:.0f} % of the run's measured "
+    "time and is not shown."
 )
 _MOST_RUNS = 200
 """With more runs, the page shows the findings of the whole only."""
@@ -51,15 +51,16 @@ def render_findings(session: ReportSession, query: Query, answer: pa.Table, lead
     by_run = of_runs and len(session.run_names) <= _MOST_RUNS
     ensure_windows(session.con)
     session.con.register("answer", answer)
-    counts = _count_rules(session, query.report, by_run=by_run)
+    findings = session.findings_of(query)
+    counts = _count_rules(session, findings, by_run=by_run)
     items: dict[str | None, list[str]] = {}
     sql = f"#sql-{query.name}"
-    for at, finding in enumerate(query.report.findings):
+    for at, finding in enumerate(findings):
         for scope in ("", "run") if by_run else ("",):
             rows = (
                 execution.fetch_table(
                     session.con,
-                    matching_rows_sql(finding, scope, answer.column_names, least_share=session.least_share),
+                    matching_rows_sql(finding, scope, answer.column_names),
                 )
                 if counts[None].held[at]
                 else None
@@ -92,10 +93,10 @@ def _wrap_lists(session: ReportSession, lists: Mapping[str | None, str], *, of_r
     return "".join(parts)
 
 
-def _count_rules(session: ReportSession, report: Report, *, by_run: bool) -> dict[str | None, _RuleCounts]:
+def _count_rules(session: ReportSession, findings: Sequence[Finding], *, by_run: bool) -> dict[str | None, _RuleCounts]:
     """Count the rules over all rows (None) and over the rows of each run."""
-    many = len(report.findings)
-    ruled = ", ".join(f"({finding.when}) as rule_{at}" for at, finding in enumerate(report.findings))
+    many = len(findings)
+    ruled = ", ".join(f"({finding.when}) as rule_{at}" for at, finding in enumerate(findings))
     counts = ", ".join(f"count(*) filter ({no}rule_{at})" for no in ("", "not ") for at in range(many))
     opened = " or ".join(f"rule_{at} is null" for at in range(many))
     scope, group = ("run", "group by grouping sets ((), (run))") if by_run else ("null", "")
@@ -111,7 +112,7 @@ def _count_rules(session: ReportSession, report: Report, *, by_run: bool) -> dic
 def _summarize_rules(report: Report, counts: _RuleCounts) -> str:
     """Return the text if no rule holds: all fine if each is false for some row, else what is unknown."""
     if any(counts.held):
-        return _MINOR if any(finding.cost for finding in report.findings) else ""
+        return _MINOR.format(rows=_count_rows(sum(counts.held))) if any(each.cost for each in report.findings) else ""
     undecided = [finding.when for finding, false in zip(report.findings, counts.false, strict=True) if not false]
     if undecided and report.unknown:
         rules = ", ".join(f"<code>{escape_text(when)}</code>" for when in undecided)
@@ -120,6 +121,10 @@ def _summarize_rules(report: Report, counts: _RuleCounts) -> str:
         )
     note = f" <small>Known of {counts.rows - counts.open:,} of {counts.rows:,} rows.</small>" if counts.open else ""
     return f"<li class=fine>{render_prose(report.ok_text)}{note}" if report.ok_text and not undecided else ""
+
+
+def _count_rows(number: int) -> str:
+    return f"{number:,} row{'s' * (number != 1)}"
 
 
 def _render_item(

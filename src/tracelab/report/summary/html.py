@@ -58,7 +58,7 @@ def _render_run(position: int, summary: RunSummary, *, named: bool, is_hidden: b
         )
     yield f"</dl><p>{escape_text(summary.work)}</p>" if summary.work else "</dl>"
     if not summary.leads:
-        yield f"<p>{render_prose(summary.note)}</p></article>"
+        yield f"<p>{escape_text(summary.balance)} {render_prose(summary.note)}</p>{_all_findings(summary)}</article>"
         return
     yield f"<p>What costs most, as shares of {describe_measured_time(summary)}:</p>"
     rendered = [_render_lead(lead, summary.step_ns, summary.run if is_drawn else None) for lead in summary.leads]
@@ -66,7 +66,13 @@ def _render_run(position: int, summary: RunSummary, *, named: bool, is_hidden: b
     if others := rendered[MOST_LEADS:]:
         yield f"<details class=more><summary>{len(others)} more of 1 % or more</summary>"
         yield f"<ol class=leads start={MOST_LEADS + 1}>{''.join(others)}</ol></details>"
-    yield "</article>"
+    yield f"<p>{escape_text(summary.balance)}</p>{_all_findings(summary)}</article>"
+
+
+def _all_findings(summary: RunSummary) -> str:
+    if summary.has_all or not summary.figures:
+        return ""
+    return "<p>All findings of 1 % or more: <code>tracelab report --all-findings</code></p>"
 
 
 def _render_lead(lead: Lead, step_ns: float | None, drawn_run: str | None) -> str:

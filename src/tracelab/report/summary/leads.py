@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tracelab.output.units import Quantity, format_scaled
 from tracelab.query import library
-from tracelab.query.report_rules import Finding
+from tracelab.query.report_rules import LEAST_SHARE, Finding
 from tracelab.query.spec import Query
 from tracelab.report.answers import ReportSession
 from tracelab.report.costs import ADDED, COST, COST_SHARE, MATCHING, WHOLE, matching_rows_sql
@@ -19,8 +19,6 @@ from tracelab.report.sentences import build_context, fill_sentence
 from tracelab.report.summary.figures import format_share
 from tracelab.store import execution
 
-_MOST_ROWS = 8
-"""Rows of one finding that may lead: as many ranks may be late."""
 MOST_EXPLAINED = 0.5
 """A symptom of which causes explain a larger part is not shown beside them."""
 _SAME_SHARE = 0.0005
@@ -71,6 +69,14 @@ class Lead:
         return self.finding.cost.detail if self.finding.cost else 0
 
 
+@dataclass(frozen=True)
+class FoundLeads:
+    """The findings about a run in their order, and the number of those that cost less than the least share each."""
+
+    leads: tuple[Lead, ...]
+    below: int
+
+
 RunLeads = Mapping[str, Sequence[Lead]]
 """The findings of the summaries, by run."""
 
@@ -83,12 +89,13 @@ def plain_text(rendered: str) -> str:
 
 def find_leads(
     session: ReportSession, run: str, answers: Mapping[str, tuple[Query, pa.Table]], ceilings: Sequence[Ceiling] = ()
-) -> list[Lead]:
-    """Return the findings about a run that cost at least the session's least share, the largest rest first.
+) -> FoundLeads:
+    """Return the findings about a run that cost at least the least share, the largest rest first, and count the others.
 
     `ceilings` bound what findings of some topics cost together: waiting that computing hides costs nothing.
     """
     found: list[Lead] = []
+    below = 0
     for query, table in answers.values():
         if query.report is None or "run" not in table.column_names:
             continue
@@ -100,11 +107,16 @@ def find_leads(
         if not own.num_rows:
             continue
         session.con.register("answer", own)
-        for finding in query.report.findings:
+        for finding in session.findings_of(query):
             if finding.cost and finding.cost.leads:
-                found += _leads_of(session, run, query, finding, own)
+                leads, few = _leads_of(session, run, query, finding, own)
+                found += leads
+                below += few
         session.con.unregister("answer")
-    return derive_shares(limit(explain(found, session.least_share), ceilings, session.least_share), ceilings)
+    return FoundLeads(
+        tuple(derive_shares(limit(explain(found, LEAST_SHARE), ceilings, LEAST_SHARE), ceilings)),
+        below,
+    )
 
 
 def limit(leads: Sequence[Lead], ceilings: Sequence[Ceiling], least_share: float) -> list[Lead]:
@@ -174,36 +186,43 @@ def list_findings(numbers: Sequence[int]) -> str:
     return f"findings {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
 
 
-def _leads_of(session: ReportSession, run: str, query: Query, finding: Finding, table: pa.Table) -> Iterator[Lead]:
-    """Yield the leads of one finding: one for all rows whose costs add up."""
-    every = replace(finding, most=_MOST_ROWS, each=None)
+def _leads_of(
+    session: ReportSession, run: str, query: Query, finding: Finding, table: pa.Table
+) -> tuple[list[Lead], int]:
+    """Return the leads of one finding, one for all rows whose costs add up, and the number of those below 1 %."""
+    every = replace(finding, most=table.num_rows, each=None)
     rows = execution.fetch_table(
-        session.con, matching_rows_sql(every, "", table.column_names, least_share=session.least_share, by_cost=True)
+        session.con, matching_rows_sql(every, "", table.column_names, least_share=0, by_cost=True)
     )
-    if not rows.num_rows:
-        return
-    context = build_context(query, table, rows, several=False)
-    for at, row in enumerate(rows.to_pylist()):
-        share = row[COST_SHARE]
-        if share is None or not 0 < share <= 1:  # more than the measured time is no part of it
-            continue
-        added = row[ADDED]
-        yield Lead(
-            query=query.name,
-            finding=finding,
-            cost_ns=row[COST],
-            whole_ns=row[WHOLE],
-            added=added,
-            share=share,
-            unexplained=share,
-            rest=share,
-            rank=row.get("rank"),
-            step=row.get("step"),
-            sentence=fill_sentence(finding.text, context, at),
-            advice=fill_sentence(finding.advice, context, at) if finding.advice else "",
-            evidence=f"`{finding.when}` holds for {row[MATCHING]:,} of {table.num_rows:,} rows of {query.name}",
-            next_command=next_command(finding.next_query or query.name, run, row.get("rank") if added == 1 else None),
+    shares = [share or 0 for share in rows.column(COST_SHARE).to_pylist()]
+    below = sum(0 < share < LEAST_SHARE for share in shares)
+    # more than the measured time is no part of it
+    costly = rows.filter(pa.array([LEAST_SHARE <= share <= 1 for share in shares], pa.bool_()))
+    if not costly.num_rows:
+        return [], below
+    context = build_context(query, table, costly, several=False)
+    leads = []
+    for at, row in enumerate(costly.to_pylist()):
+        rank, share, added = row.get("rank"), row[COST_SHARE], row[ADDED]
+        leads.append(
+            Lead(
+                query=query.name,
+                finding=finding,
+                cost_ns=row[COST],
+                whole_ns=row[WHOLE],
+                added=added,
+                share=share,
+                unexplained=share,
+                rest=share,
+                rank=rank,
+                step=row.get("step"),
+                sentence=fill_sentence(finding.text, context, at),
+                advice=fill_sentence(finding.advice, context, at) if finding.advice else "",
+                evidence=f"`{finding.when}` holds for {row[MATCHING]:,} of {table.num_rows:,} rows of {query.name}",
+                next_command=next_command(finding.next_query or query.name, run, rank if added == 1 else None),
+            )
         )
+    return leads, below
 
 
 def next_command(name: str, run: str, rank: int | None) -> str:

@@ -9,15 +9,26 @@ from typing import Any
 import pyarrow as pa
 
 from tracelab.query import library
+from tracelab.query.report_rules import LEAST_SHARE
 from tracelab.query.spec import Query
 from tracelab.report.answers import Answer, ReportSession, open_report_session
-from tracelab.report.summary.figures import MEASURED_STEPS, NO_GPU, Figure, compute_figures, describe_work
-from tracelab.report.summary.leads import Ceiling, Lead, find_leads
+from tracelab.report.summary.figures import (
+    MEASURED_STEPS,
+    NO_GPU,
+    Figure,
+    Rows,
+    compute_figures,
+    describe_work,
+    format_share,
+)
+from tracelab.report.summary.leads import Ceiling, FoundLeads, Lead, find_leads
 from tracelab.report.table_cache import cache_small_tables
 from tracelab.report.windows import create_windows, measured_ns
 
 _LOSSES = ("exposed communication", "host-bound", "waiting for data")
 _EVENTS = ("kernels", "copies", "api_calls", "ops", "ranges", "steps")
+_LOST = {"idle": "idle", "exposed_comm": "exposed communication", "exposed_memory": "exposed copies"}
+"""Columns of gpu_breakdown, without their unit, in which GPUs do not compute."""
 _IDLE_TOPICS = frozenset({"data", "host", "launches", "dependency"})
 _COMMUNICATION_TOPICS = frozenset({"waiting", "transfer"})
 _COUNTERS_ONLY = (
@@ -46,8 +57,12 @@ class RunSummary:
     """The classes of kernels, else the ops, with most of the time, and their shares of it."""
     leads: tuple[Lead, ...]
     note: str
-    window_ns: float | None
+    window_ns: float | None = None
     """The measured time, of which costs are shares: the windows of all GPUs, else of the ranks on the CPU, added up."""
+    balance: str = ""
+    """What the measured time is spent on, how much of what is lost the findings explain, and how many are left out."""
+    has_all: bool = False
+    """Whether findings within the thresholds of their rules are among the leads, too."""
 
     @property
     def step_ns(self) -> float | None:
@@ -70,14 +85,14 @@ def needed_queries() -> list[Query]:
 
 
 def summarize(
-    store: Path, runs: tuple[str, ...] = (), *, aligned: bool = False, least_share: float | None = None
+    store: Path, runs: tuple[str, ...] = (), *, aligned: bool = False, all_findings: bool = False
 ) -> list[RunSummary]:
-    """Summarize runs, by default all of the store.
+    """Summarize runs, by default all of the store; `all_findings` also those within the thresholds of their rules.
 
     Raises NoDataError if the store is empty or lacks one of the runs.
     """
     with open_report_session(store, runs, aligned=aligned) as opened:
-        session = opened if least_share is None else replace(opened, least_share=least_share)
+        session = replace(opened, all_findings=all_findings)
         cache_small_tables(session.con, store)
         answers = {each.query.name: each for each in session.run_all(needed_queries())}
         return summarize_answers(session, answers)
@@ -115,10 +130,15 @@ def _summarize_run(
         counted = any(row["metrics"] for row in recorded)
         note = _COUNTERS_ONLY if counted else _NOTHING_RECORDED
         return RunSummary(run, describe_run(recorded), (), "", (), note.format(run=quote(run)), window_ns)
-    leads = find_leads(session, run, known, _ceilings(tables, run))
+    breakdown = _rows(tables.get("gpu_breakdown"), run)
+    found = find_leads(session, run, known, _ceilings(breakdown))
     work = describe_work(tables, run)
-    note = "" if leads else _no_lead(figures, work, run)
-    return RunSummary(run, describe_run(recorded), tuple(figures), work, tuple(leads), note, window_ns)
+    note = "" if found.leads else _no_lead(figures, work, run, is_all=session.all_findings)
+    balance = describe_balance(breakdown, found)
+    return RunSummary(
+        *(run, describe_run(recorded), tuple(figures), work, found.leads, note),
+        *(window_ns, balance, session.all_findings),
+    )
 
 
 def _rows(table: pa.Table | None, run: str) -> list[dict[str, Any]]:
@@ -130,18 +150,45 @@ def figures_known(figures: Sequence[Figure]) -> bool:
     return any(each.value for each in figures)
 
 
-def _no_lead(figures: Sequence[Figure], work: str, run: str) -> str:
-    losses = [each for each in figures if each.name in _LOSSES and each.value]
-    largest = max(losses, key=lambda each: each.value or 0, default=None)
-    known = f" (the largest: {largest.name} {largest.text})" if largest else ""
+def _no_lead(figures: Sequence[Figure], work: str, run: str, *, is_all: bool) -> str:
+    least = f"No finding costs {100 * LEAST_SHARE:.0f} % of the measured time or more"
+    if not any(each.text == NO_GPU for each in figures):
+        known = ""  # the balance has all losses
+    else:
+        losses = [each for each in figures if each.name in _LOSSES and each.value]
+        largest = max(losses, key=lambda each: each.value or 0, default=None)
+        known = f" (the largest: {largest.name} {largest.text})" if largest else ""
     query = "kernel_summary" if work.startswith("Time") else "op_summary"
-    more = f" The rest is work. Next: tracelab query {query} --run {quote(run)}" if work else ""
-    return f"No finding exceeds the threshold of its rule{known}.{more}"
+    more = f" Next: tracelab query {query} --run {quote(run)}" if work else ""
+    return f"{least if is_all else 'No finding exceeds the threshold of its rule'}{known}.{more}"
 
 
-def _ceilings(tables: Mapping[str, pa.Table | None], run: str) -> list[Ceiling]:
-    """Return the idle and exposed time of the run's GPUs as shares of their windows: more cannot be recovered."""
-    rows = _rows(tables.get("gpu_breakdown"), run)
+def describe_balance(rows: Rows, found: FoundLeads) -> str:
+    """Return what the GPUs of a run spend their windows on, and how much of the lost time the findings explain.
+
+    `rows` are the run's rows of gpu_breakdown; without them only the findings that are left out are counted.
+    """
+    window_ns = sum(row["window_ns"] for row in rows)
+    sentences = []
+    if window_ns:
+        computing, *lost = (sum(row[f"{name}_ns"] for row in rows) / window_ns for name in ("compute", *_LOST))
+        parts = ", ".join(f"{label} {format_share(share)}" for label, share in zip(_LOST.values(), lost, strict=True))
+        sentences.append(f"GPUs compute for {format_share(computing)} of the measured time; the rest: {parts}.")
+        explained = min(sum(lead.rest for lead in found.leads if "clocks" not in lead.topics), sum(lost))
+        if found.leads:
+            leads = f"The {len(found.leads)} findings explain" if len(found.leads) > 1 else "The finding explains"
+            unexplained = format_share(sum(lost) - explained)
+            sentences.append(
+                f"{leads} {format_share(explained)} of the measured time, and {unexplained} has other causes."
+            )
+    if found.below:
+        others = "1 finding costs" if found.below == 1 else f"{found.below:,} findings cost"
+        sentences.append(f"{others} less than {100 * LEAST_SHARE:.0f} %{' each' * (found.below > 1)}.")
+    return " ".join(sentences)
+
+
+def _ceilings(rows: Rows) -> list[Ceiling]:
+    """Return the idle and exposed time of the run's GPUs as shares of their windows: more cannot be lost."""
     window_ns = sum(row["window_ns"] for row in rows)
     if not window_ns:
         return []

@@ -103,15 +103,25 @@ def _run_lines(summary: RunSummary, width: int, most_leads: int | None) -> Itera
         yield from _wrap(escape_controls(summary.work), width, "  ", "    ")
     yield ""
     if not summary.leads:
+        yield from _wrap(summary.balance, width, "")
         yield from _wrap_note(summary.note, width, "")
+        yield from _all_findings_line(summary)
         return
     yield from _wrap(f"What costs most, as shares of {describe_measured_time(summary)}:", width, "")
     listed = summary.leads[:most_leads]
     for number, lead in enumerate(listed, 1):
         yield from _lead_lines(number, lead, summary.step_ns, width)
+    yield ""
     if more := len(summary.leads) - len(listed):
-        yield ""
-        yield f"{more} more: tracelab summary --run {quote(summary.run)} --all-findings"
+        yield f"{more} more {'is' if more == 1 else 'are'} not listed."
+    yield from _wrap(summary.balance, width, "")
+    yield from _all_findings_line(summary)
+
+
+def _all_findings_line(summary: RunSummary) -> Iterator[str]:
+    """Yield the command that lists also what is within the thresholds of the rules, unless all is listed."""
+    if summary.figures and not summary.has_all:
+        yield f"All findings of 1 % or more: tracelab summary --run {quote(summary.run)} --all-findings"
 
 
 def describe_measured_time(summary: RunSummary) -> str:
