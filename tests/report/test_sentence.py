@@ -76,6 +76,15 @@ def test_each_run_has_its_own_for_when_it_is_picked(both: ReportSession) -> None
     assert re.findall(r'data-count="([^"]*)"', written) == ["1 of 2 rows", "1 of 2 rows"]
 
 
+def test_a_long_name_keeps_its_ends_and_is_whole_on_hover(asking: ReportSession) -> None:
+    name = "void kernel<" + "int, " * 40 + "float>(Args)"
+    rows = [ROWS[0] | {"name": name, "idle_ns": 90_000}]
+    assert f"at void kernel<{'int, ' * 8}i…nt, int, int, float>(Args). Try." in said(asking, rows)[0]
+    assert QUESTION.report is not None
+    written = render_findings(asking, QUESTION, pa.Table.from_pylist(rows, SCHEMA))
+    assert f'title="{html.escape(name)}"' in written
+
+
 def test_what_is_within_the_threshold_is_reported_as_fine(asking: ReportSession) -> None:
     assert said(asking, ROWS[:1]) == ["All is fine."]
 

@@ -19,6 +19,9 @@ from tracelab.report.html import escape_text, render_prose, render_value
 SHARE = "\x1bshare "
 """With a placeholder, the column of its share among the rows of a finding; no column of an answer has such a name."""
 _CALLED = {"run": "{}", "before": "before: {}", "after": "after: {}", "rank": "rank {}", "device": "GPU {}"}
+_NAME_COLUMNS = frozenset({"name", "op", "kernel", "annotation"})
+_NAME_CELLS = 80
+"""A signature of C++ takes several lines; both ends of it say which kernel it is."""
 _ONE = re.compile(r"^ (call|block|cell|pair|event|kernel|launch|step|epoch|class)(?:es|s)\b")
 
 
@@ -125,6 +128,8 @@ def _render_placeholder(placeholder: re.Match[str], rows: FindingContext, row: i
         return f"{render_value(format_percent(float(share)), share)} ({terms})" if share else terms
     exact = rows.exact[part][row] or ""
     text = format_percent(float(exact)) if placeholder["percent"] else _append_unit(part, rows.formatted[part][row])
+    if part in _NAME_COLUMNS:
+        text = shorten(text, _NAME_CELLS)
     return render_value(text, exact)
 
 
