@@ -87,6 +87,15 @@ def test_a_sum_beyond_a_scripts_numbers_is_exact_text() -> None:
     assert drawn("kernel_summary", rows, list(range(16)))["beyond"] == [[None, "9007199254740995", None]]
 
 
+def test_stacked_bars_leave_out_parts_that_are_0_in_all_panels() -> None:
+    parts = library()["gpu_breakdown"].chart.y  # type: ignore[union-attr]
+    rows = [
+        {"run": run, "rank": 0, "device": 0} | dict.fromkeys(parts, 0) | {parts[0]: 5, parts[3]: idle_ns}
+        for run, idle_ns in (("r", 0), ("s", 3))
+    ]
+    assert [panel["y"] for panel in drawn("gpu_breakdown", rows, [0, 1], several=True)["panels"]] == [[0, 3]]
+
+
 def test_panels_of_each_unit_name_the_same_rows() -> None:
     rows = [row | {"flop": 10 * row["dur_ns"], "dram_bytes": 64} for row in kernels(18)]
     found = drawn("kernel_flop", rows, [0, 1, 17])

@@ -56,6 +56,11 @@ def test_what_is_embedded_are_the_figures_of_the_answer(store, section):
     assert run["steps"] == [[4, 500, 900_000]]
 
 
+def test_the_legend_leaves_out_what_no_device_spends_time_on(section):
+    legend = re.findall(r"</i>([^<]*)</li>", section.body)
+    assert legend == ["computing alone", "communicating, hidden behind compute", "copying, exposed", "idle"]
+
+
 def test_it_is_reported_where_the_time_is_spent_much_otherwise_than_on_average(section):
     """Of eight stretches of 512 µs the seventh copies throughout, the last idles for all but a nanosecond."""
     assert said(section) == [

@@ -215,6 +215,14 @@ def test_stacked_parts_begin_where_the_last_ended() -> None:
     assert [(bar.get_x(), bar.get_width()) for bar in drawn.axes[0].patches] == [(0.0, 3.0), (3.0, 1.0)]
 
 
+def test_the_legend_of_stacked_bars_leaves_out_parts_that_are_0_in_all() -> None:
+    rows = [{"run": "r", "rank": rank, "device": 0, "a_ns": 5, "b_ns": 0, "c_ns": 3 * rank} for rank in (0, 1)]
+    drawn = plot.figure(pa.Table.from_pylist(rows), question("stacked", "rank", "a_ns", "b_ns", "c_ns"))
+    assert [text.get_text() for text in drawn.legends[0].get_texts()] == ["a", "c"]
+    beside = plot.figure(pa.Table.from_pylist(rows), question("bars", "rank", "a_ns", "b_ns", "c_ns"))
+    assert [text.get_text() for text in beside.legends[0].get_texts()] == ["a", "b", "c"]
+
+
 def test_rows_that_share_a_label_are_distinguished() -> None:
     rows = [
         {"direction": "HtoD", "src_memory": memory, "throughput_gb_per_s": speed}

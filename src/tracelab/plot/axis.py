@@ -73,6 +73,11 @@ def group_by_unit(names: Sequence[str]) -> list[list[str]]:
     return list(measures.values())
 
 
+def visible_parts(names: Sequence[str], rows: Sequence[Row]) -> list[str]:
+    """Return the columns that are not 0 or unknown in every row; all of them where none is."""
+    return [name for name in names if any(as_length(row.get(name)) for row in rows)] or list(names)
+
+
 def is_additive(column: str) -> bool:
     """Return whether values of several rows add up: times, bytes and FLOPs do, means and extremes do not."""
     is_sum = column == "flop" or column_quantity(column_from_title(column)) in {Quantity.DURATION, Quantity.BYTES}

@@ -11,7 +11,16 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from tracelab.output.labels import IDENTITY
 from tracelab.output.units import Quantity, column_quantity, format_significant
-from tracelab.plot.axis import Axis, as_length, fit_axis, group_by_unit, is_additive, is_finite, sum_known
+from tracelab.plot.axis import (
+    Axis,
+    as_length,
+    fit_axis,
+    group_by_unit,
+    is_additive,
+    is_finite,
+    sum_known,
+    visible_parts,
+)
 from tracelab.plot.labels import (
     column_words,
     drawable,
@@ -94,7 +103,8 @@ def _draw_panels(rows: list[Row], chart: Chart, *, stacked: bool) -> tuple[Figur
             axes.set_title(drawable(panel.title) if column == 0 else "")
             axes.set_xlabel(axis.label if own_axes or axes is grid[-1, column] else "")
     if max(map(len, groups)) > 1:
-        handles = [Patch(color=shade, label=legend_label(chart, name, rows)) for name, shade in colors.items()]
+        named = visible_parts(chart.y, rows) if stacked else chart.y
+        handles = [Patch(color=colors[name], label=legend_label(chart, name, rows)) for name in named]
         figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 4))
     missing = sum(panel.of - len(panel.bars) for panel in panels)
     of = sum(panel.of for panel in panels)

@@ -8,7 +8,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
 from tracelab.output.units import Quantity, fit_scale, format_significant
-from tracelab.plot.axis import as_length
+from tracelab.plot.axis import as_length, visible_parts
 from tracelab.plot.labels import (
     drawable,
     identifying_columns,
@@ -55,8 +55,11 @@ def timeline(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
     axes.set_xlabel(f"time since the start ({scale.symbol})")
     figure.supylabel("share of the bin", fontsize=9)
+    parts = visible_parts(chart.y, rows)
     handles = [
-        Patch(color=shade, label=legend_label(chart, name, rows)) for name, shade in zip(chart.y, _COLORS, strict=False)
+        Patch(color=shade, label=legend_label(chart, name, rows))
+        for name, shade in zip(chart.y, _COLORS, strict=False)
+        if name in parts
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=3)
     return figure, [*_bin_note(rows), *omission_note(len(visible), len(groups), "device")]

@@ -57,7 +57,7 @@ def render_timeline(session: ReportSession, leads: RunLeads | None = None) -> Se
         f'<article class="part" id="{answer.query.name}"><h3>{escape_text(answer.query.title)}</h3>',
         render_findings(session, answer.query, coarse, leads) if coarse is not None else "",
         f"<p>{render_prose(_EXPLAINED)}</p>",
-        _legend(),
+        _legend(embedded),
         *(_figure(number, run) for number, run in enumerate(embedded)),
         _omission_note(len(devices)),
         _table(coarse, table_bins),
@@ -154,8 +154,11 @@ def _steps(session: ReportSession, run: str) -> list[list[object]]:
     return [[row["step"], row["at_ns"], row["step_ns"]] for row in rows] if len(rows) <= _MOST_STEPS else []
 
 
-def _legend() -> str:
-    items = "".join(f'<li><i style="background:var(--{color})"></i>{label}' for color, label in PARTS.values())
+def _legend(runs: Sequence[dict[str, Any]]) -> str:
+    """Render the legend of the parts that any device spends time on."""
+    seen = {name for run in runs for device in run["devices"] for name in device["columns"]}
+    shown = [part for name, part in PARTS.items() if name in seen] or PARTS.values()
+    items = "".join(f'<li><i style="background:var(--{color})"></i>{label}' for color, label in shown)
     return f'<ul class="timeline-legend">{items}</ul>'
 
 

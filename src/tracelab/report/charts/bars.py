@@ -6,7 +6,7 @@ from itertools import count
 from tracelab.foreign_text import escape_controls
 from tracelab.output.labels import IDENTITY, shorten_distinctly
 from tracelab.output.units import Quantity, column_from_title, column_quantity
-from tracelab.plot.axis import group_by_unit, is_additive, is_finite, sum_known
+from tracelab.plot.axis import group_by_unit, is_additive, is_finite, sum_known, visible_parts
 from tracelab.plot.bars import IN_TIME
 from tracelab.plot.labels import column_words, join_values, pluralize, row_labels
 from tracelab.query.spec import Chart
@@ -36,6 +36,7 @@ def bar_panels(rows: list[Row], table_size: int, chart: Chart, columns: Sequence
     most = share_equally(sizes, table_size + MOST_BEYOND)
     most = most if is_whole else min(most, _max_bars(sizes))
     places = count(max(table_size, max(row[AT] for row in rows) + 1))  # the last rows of the table may have no bar
+    visible = visible_parts(chart.y, rows) if chart.kind == "stacked" else chart.y
     panels = []
     for key, members in groups.items():
         ordered = members if is_whole else sorted(members, key=lambda row: -_length(row, chart))
@@ -49,15 +50,15 @@ def bar_panels(rows: list[Row], table_size: int, chart: Chart, columns: Sequence
             panel["others"] = rows[-1][AT]
         elif rest:
             panel["note"] = _omission_note(rest, len(members), chart)
-        panels += _by_unit(panel | {"labels": texts, "rows": [row[AT] for row in bars]}, bars, chart)
+        panels += _by_unit(panel | {"labels": texts, "rows": [row[AT] for row in bars]}, bars, chart, visible)
     return panels
 
 
-def _by_unit(panel: Panel, bars: Sequence[Row], chart: Chart) -> list[Panel]:
-    """Return the panel of each unit in which a bar has a length."""
+def _by_unit(panel: Panel, bars: Sequence[Row], chart: Chart, visible: Sequence[str]) -> list[Panel]:
+    """Return the panel of each unit in which a bar has a length, of a stacked bar with the `visible` parts."""
     return [
         panel | {"y": [chart.y.index(name) for name in names]}
-        for names in group_by_unit(chart.y)
+        for names in group_by_unit(visible)
         if any(is_finite(row[name]) and row[name] for row in bars for name in names)
     ]
 
