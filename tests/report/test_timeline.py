@@ -57,7 +57,7 @@ def test_what_is_embedded_are_the_figures_of_the_answer(store, section):
 
 
 def test_the_legend_leaves_out_what_no_device_spends_time_on(section):
-    legend = re.findall(r"</i>([^<]*)</li>", section.body)
+    legend = re.findall(r"</i>([^<]*)", section.body)
     assert legend == ["computing alone", "communicating, hidden behind compute", "copying, exposed", "idle"]
 
 
