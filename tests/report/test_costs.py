@@ -220,7 +220,7 @@ def test_losses_within_the_thresholds_are_stated_and_listed_on_request(small_los
 
 
 def test_sections_list_losses_within_the_thresholds_on_request(small_losses: Path) -> None:
-    idle = "before work whose launch was not recorded"
+    idle = "before work whose launch is not known"
     assert idle not in report_of(QUERIES[:2], small_losses)
     page = report_of((*QUERIES[:2], "nccl_share"), small_losses, all_findings=True)
     (found,) = (each for each in re.findall(r"<li data-finding=.*?</details>", page, re.DOTALL) if idle in each)

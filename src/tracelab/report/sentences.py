@@ -21,7 +21,7 @@ SHARE = "\x1bshare "
 _CALLED = {"run": "{}", "before": "before: {}", "after": "after: {}", "rank": "rank {}", "device": "GPU {}"}
 _NAME_COLUMNS = frozenset({"name", "op", "kernel", "annotation"})
 _NAME_CELLS = 80
-"""A signature of C++ takes several lines; both ends of it say which kernel it is."""
+"""A signature of C++ takes several lines, and its ends identify the kernel."""
 _ONE = re.compile(r"^ (call|block|cell|pair|event|kernel|launch|step|epoch|class)(?:es|s)\b")
 
 
