@@ -231,7 +231,10 @@ def test_python_has_the_text_the_rows_and_html(lab: Path) -> None:
     found = tracelab.open(lab).summary("first")
     assert repr(found).startswith("first\n")
     assert "<dt>GPU busy" in found._repr_html_()
-    assert found.rows.column_names[:4] == ["run", "kind", "name", "value"]
+    assert found.rows.column_names[:5] == ["run", "kind", "name", "value", "unit"]
+    units = {row["name"]: row["unit"] for row in found.rows.to_pylist()}
+    assert units.pop("step time") == "ns"
+    assert set(units.values()) == {"ratio"}
 
 
 def test_no_line_is_wider_than_the_terminal(first: RunSummary) -> None:

@@ -12,12 +12,14 @@ from tracelab.output.units import Quantity, format_scaled
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of a run; `value` is in ns or a ratio, and None where `note` states what to record."""
+    """One figure of a run; `value` is None where `note` states what to record."""
 
     name: str
     value: float | None
     text: str
     note: str
+    unit: str = "ratio"
+    """Unit of the value: ratio or ns."""
 
 
 MEASURED_STEPS = "measured steps"
@@ -102,13 +104,13 @@ def _step_time(rows: Rows) -> Figure:
     known = [row for row in rows if row["step"] is not None and row["step_ns"] is not None]
     if not known:
         note = "no step is marked; call profiler.step() in the loop, or put each step into an NVTX range `step N`"
-        return Figure("step time", None, "unknown", note)
+        return Figure("step time", None, "unknown", note, "ns")
     lengths = [int(row["step_ns"]) for row in known]
     steps, ranks = len({row["step"] for row in known}), len({row["rank"] for row in known})
     spread = "" if len(lengths) == 1 else f", {_time(min(lengths))} to {_time(max(lengths))}"
     of = f"{_count(steps, 'step')}" + (f" on {_count(ranks, 'rank')}" if ranks > 1 else "")
     median = statistics.median(lengths)
-    return Figure("step time", median, _time(median), f"median of {of}{spread}")
+    return Figure("step time", median, _time(median), f"median of {of}{spread}", "ns")
 
 
 def _count(number: int, noun: str) -> str:

@@ -12,6 +12,7 @@ _FIELDS: list[tuple[str, pa.DataType]] = [
     ("kind", pa.string()),
     ("name", pa.string()),
     ("value", pa.float64()),
+    ("unit", pa.string()),
     ("step_ns", pa.int64()),
     ("rank", pa.int32()),
     ("step", pa.int64()),
@@ -24,15 +25,23 @@ _FIELDS: list[tuple[str, pa.DataType]] = [
 def summary_rows(summaries: Sequence[RunSummary]) -> pa.Table:
     """Return the summaries as a table, run by run.
 
-    `kind` is figure or finding. Of a figure, `value` is a ratio, or ns for the step time; NULL is unknown, and `note`
-    states what to record. Of a finding, `name` is the query, `value` the share of the run's measured time that is
-    lost to it, `step_ns` that share of a step, `text` the sentence, `note` the advice and `next` the command that shows
-    more.
+    `kind` is figure or finding. `unit` is that of the `value`: ns or ratio. Of a figure a value of NULL is unknown,
+    and `note` states what to record. Of a finding, `name` is the query, `value` the share of the run's measured time
+    that is lost to it, `step_ns` that share of a step, `text` the sentence, `note` the advice and `next` the command
+    that shows more.
     """
     rows: list[dict[str, object]] = []
     for each in summaries:
         rows += [
-            {"run": each.run, "kind": "figure", "name": f.name, "value": f.value, "text": f.text, "note": f.note}
+            {
+                "run": each.run,
+                "kind": "figure",
+                "name": f.name,
+                "value": f.value,
+                "unit": f.unit,
+                "text": f.text,
+                "note": f.note,
+            }
             for f in each.figures
         ]
         rows += [
@@ -41,6 +50,7 @@ def summary_rows(summaries: Sequence[RunSummary]) -> pa.Table:
                 "kind": "finding",
                 "name": lead.query,
                 "value": lead.rest,
+                "unit": "ratio",
                 "step_ns": None if each.step_ns is None else round(lead.rest * each.step_ns),
                 "rank": lead.rank,
                 "step": lead.step,
