@@ -22,6 +22,8 @@ class Lab:
 
     store: Path
     report: object
+    run: str = "*"
+    """The run whose rows are read, of a store that has several."""
 
     @property
     def file(self):
@@ -51,7 +53,7 @@ class Lab:
         assert table in schema.BY_NAME
         rows = [
             row
-            for path in sorted(self.store.glob(f"{table}/run=*/*.parquet"))
+            for path in sorted(self.store.glob(f"{table}/run={self.run}/*.parquet"))
             for row in pq.ParquetFile(path).read(use_threads=False).to_pylist()
         ]
         return sorted(rows, key=lambda row: (row.get("start_ns") is None, row.get("start_ns") or 0))
@@ -67,7 +69,7 @@ class Lab:
     def texts(self) -> str:
         """Every text that was stored, each once, on one heap."""
         texts: set[str] = set()
-        for path in self.store.glob("*/run=*/*.parquet"):
+        for path in self.store.glob(f"*/run={self.run}/*.parquet"):
             for column in pq.ParquetFile(path).read(use_threads=False).columns:
                 if not (pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)):
                     texts.update(map(str, _distinct(column)))

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections import Counter, defaultdict
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from urllib.parse import quote
@@ -22,7 +23,6 @@ SMALL = [path for path in FILES if path.stat().st_size < 3_000_000]
 KINDS = {0: "unknown", 1: "HtoD", 2: "DtoH", 8: "DtoD", 10: "PtoP", 11: "UVM HtoD", 12: "UVM DtoH", 13: "UVM DtoD"}
 MEMORIES = {0: "Pageable", 1: "Pinned", 2: "Device", 3: "Array", 4: "Managed", 5: "Device Static", 6: "Managed Static"}
 PREFIX = "CUPTI_ACTIVITY_KIND_"
-_labs: dict[Path, Lab] = {}
 
 
 class Raw:
@@ -71,11 +71,39 @@ def raw(path: Path) -> Raw:
     return Raw(path)
 
 
+class Labs:
+    """One store of all files, each a run of its own, so that one query answers for all."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._labs: dict[Path, Lab] = {}
+        self._answers: dict[str, dict[object, list[dict[str, object]]]] = {}
+
+    def lab(self, path: Path) -> Lab:
+        if path not in self._labs:
+            run = f"r{FILES.index(path)}"
+            self._labs[path] = replace(ingest_paths(self.folder, [path], run), run=run)
+        return self._labs[path]
+
+    def answer(self, query: str, lab: Lab) -> list[dict[str, object]]:
+        """The rows of a query that are about one file."""
+        if query not in self._answers:
+            for path in FILES:
+                self.lab(path)
+            self._answers[query] = defaultdict(list)
+            for row in tracelab.open(lab.store).query(query).to_pylist():
+                self._answers[query][row["run"]].append(row)
+        return self._answers[query][lab.run]
+
+
+@pytest.fixture(scope="module")
+def labs(tmp_path_factory: pytest.TempPathFactory) -> Labs:
+    return Labs(tmp_path_factory.mktemp("nsys"))
+
+
 @pytest.fixture
-def lab(path: Path, tmp_path_factory: pytest.TempPathFactory) -> Lab:
-    if path not in _labs:
-        _labs[path] = ingest_paths(tmp_path_factory.mktemp("nsys"), [path])
-    return _labs[path]
+def lab(path: Path, labs: Labs) -> Lab:
+    return labs.lab(path)
 
 
 def test_kernels_are_those_of_the_file(lab: Lab, raw: Raw) -> None:
@@ -191,8 +219,8 @@ def test_every_row_of_an_event_is_somewhere(lab: Lab, raw: Raw) -> None:
     assert lab.source["complete"]
 
 
-def test_kernel_concurrency_is_that_of_a_plain_sweep(lab: Lab, raw: Raw) -> None:
-    answer = tracelab.open(lab.store).query("kernel_concurrency").to_pylist() if raw.ranks else []
+def test_kernel_concurrency_is_that_of_a_plain_sweep(lab: Lab, raw: Raw, labs: Labs) -> None:
+    answer = labs.answer("kernel_concurrency", lab)
     found = {(row["rank"], row["device"]): (row["kernels"], row["busy_ns"], row["concurrent_ns"]) for row in answer}
     lanes: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
     for g, device, start, end in raw.rows(PREFIX + "KERNEL", "globalPid, deviceId, start, end"):
@@ -200,8 +228,8 @@ def test_kernel_concurrency_is_that_of_a_plain_sweep(lab: Lab, raw: Raw) -> None
     assert found == {lane: (len(rows), busy(rows), busy(rows, 2)) for lane, rows in lanes.items()}
 
 
-def test_memcpy_throughput_has_the_files_bytes_and_times(lab: Lab, raw: Raw) -> None:
-    answer = tracelab.open(lab.store).query("memcpy_throughput").to_pylist() if lab.rows("memcpys") else []
+def test_memcpy_throughput_has_the_files_bytes_and_times(lab: Lab, raw: Raw, labs: Labs) -> None:
+    answer = labs.answer("memcpy_throughput", lab)
     columns = ("rank", "device", "direction", "src_memory", "dst_memory", "copies", "size_bytes", "dur_ns", "busy_ns")
     lanes: dict[tuple, list[tuple[int, int, int]]] = defaultdict(list)
     for g, device, kind, src, dst, *row in raw.rows(
@@ -215,8 +243,8 @@ def test_memcpy_throughput_has_the_files_bytes_and_times(lab: Lab, raw: Raw) -> 
     }
 
 
-def test_gpu_breakdown_adds_up_to_the_files_window(lab: Lab, raw: Raw) -> None:
-    answer = tracelab.open(lab.store).query("gpu_breakdown").to_pylist() if raw.ranks else []
+def test_gpu_breakdown_adds_up_to_the_files_window(lab: Lab, raw: Raw, labs: Labs) -> None:
+    answer = labs.answer("gpu_breakdown", lab)
     spans: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
     for kind in ("KERNEL", "MEMCPY", "MEMSET"):
         for g, device, start, end in raw.rows(PREFIX + kind, "globalPid, deviceId, start, end"):
@@ -244,7 +272,7 @@ def test_a_folder_of_parquet_files_has_the_same_rows(lab: Lab, path: Path, tmp_p
         "devices",
         "runs",
     ):
-        left, right = (Counter(str(row | {"source": ""}) for row in one.rows(table)) for one in (lab, other))
+        left, right = (Counter(str(row | {"source": "", "run": ""}) for row in one.rows(table)) for one in (lab, other))
         assert same(left, right), table
 
 
@@ -259,9 +287,9 @@ def test_nothing_of_the_environment_is_stored(lab: Lab, raw: Raw) -> None:
     assert not {secret for secret in secrets if secret in texts and not any(secret in text for text in public_texts)}
 
 
-def test_nccl_shares_of_mfu_2gpu_before_are_the_known_ones(tmp_path: Path) -> None:
-    lab = ingest_paths(tmp_path, [MFU])
-    rows = tracelab.open(lab.store).query("nccl_share").to_pylist()
+def test_nccl_shares_of_mfu_2gpu_before_are_the_known_ones(labs: Labs) -> None:
+    lab = labs.lab(MFU)
+    rows = tracelab.open(lab.store).query("nccl_share", run=lab.run).to_pylist()
     assert {
         (row["rank"], row["device"]): (
             row["kernels"],
