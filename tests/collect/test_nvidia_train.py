@@ -35,16 +35,26 @@ def test_a_run_under_nsys_is_exported_and_states_what_it_was_made_with(tmp_path)
 
 
 @needs_torch
-@pytest.mark.parametrize(
-    ("fault", "said"),
-    [("no_report", "nsys: Importer error status"), ("export_fails", "could not be exported")],
-)
-def test_a_failure_of_nsys_is_the_run_s_status(tmp_path, fault, said):
-    told, files = trained(tmp_path, fault)
+def test_a_failure_of_nsys_is_the_run_s_status(tmp_path):
+    told, files = trained(tmp_path, "export_fails")
     assert told["status"] == "profiler_error"
-    assert said in told["error"]
+    assert "could not be exported" in told["error"]
     assert "rank0.sqlite" not in files
     assert "steps.rank0.jsonl" in files
+
+
+def test_a_report_that_nsys_does_not_write_is_the_run_s_status(tmp_path, monkeypatch):
+    surroundings = environ("no_report")
+    monkeypatch.setattr(os, "environ", surroundings)
+    around = ExternalProfiler(nvidia.prepare_capture("nsys", tmp_path / "rank0", surroundings), tmp_path)
+    line = nvidia.profile_command(around.rank_capture(0), [sys.executable, str(PROGRAM), *STEP])
+    done = subprocess.run(
+        line, env=surroundings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    found = around.export_reports(ProcessExit(0, done.returncode, "itself", done.stdout), {"status": "ok"})
+    assert found["status"] == "profiler_error"
+    assert "nsys: Importer error status" in found["error"]
+    assert "rank0.sqlite" not in {path.name for path in tmp_path.iterdir()}
 
 
 @needs_torch

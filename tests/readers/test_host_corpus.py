@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from itertools import accumulate
 from pathlib import Path
 
@@ -25,9 +26,11 @@ def db(shared_stores: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     with session.connect(kineto_corpus(shared_stores)) as con:
         read_into_memory(con)
         yield con
-    host.rows.cache_clear()
+    for cached in (host.rows, answer, nests):
+        cached.cache_clear()
 
 
+@cache
 def answer(db: duckdb.DuckDBPyConnection, name: str) -> dict[tuple[str, int], list[host.Row]]:
     """The rows of an answer by (run, rank); of so many files some must answer."""
     found = defaultdict(list)
@@ -35,6 +38,12 @@ def answer(db: duckdb.DuckDBPyConnection, name: str) -> dict[tuple[str, int], li
         found[row["run"], row["rank"]].append(row)
     assert len(found) >= 5
     return found
+
+
+@cache
+def nests(db: duckdb.DuckDBPyConnection, run: str, rank: int) -> dict[tuple, host.Thread]:
+    """The ops of a run and rank, nested."""
+    return host.threads(host.rows(db, "ops", run, rank))
 
 
 def gpu_rows(db: duckdb.DuckDBPyConnection, run: str, rank: int) -> list[host.Row]:
@@ -52,10 +61,9 @@ def test_ops_take_the_time_that_stacks_of_them_take(db):
 
 def test_self_times_of_ops_add_up_and_so_do_their_shares(db):
     for (run, rank), found in answer(db, "op_summary").items():
-        nests = host.threads(host.rows(db, "ops", run, rank)).values()
         outer = sum(
             row["dur_ns"]
-            for nest in nests
+            for nest in nests(db, run, rank).values()
             for row, parent in zip(nest.ranges, nest.parents, strict=True)
             if parent is None
         )
@@ -67,12 +75,12 @@ def test_self_times_of_ops_add_up_and_so_do_their_shares(db):
 def test_kernels_belong_to_the_ops_around_their_launches(db):
     for (run, rank), found in answer(db, "op_kernels").items():
         ops = host.rows(db, "ops", run, rank)
-        nests, called = host.threads(ops), host.launches(host.rows(db, "api_calls", run, rank))
+        called = host.launches(host.rows(db, "api_calls", run, rank))
         by_id = {(op["pid"], op["external_id"]): op for op in reversed(ops) if op["external_id"] is not None}
         expected: dict[tuple, int] = defaultdict(int)
         kernels = host.rows(db, "kernels", run, rank)
         for row in kernels:
-            op = host.op_of(row, nests, called, by_id)
+            op = host.op_of(row, nests(db, run, rank), called, by_id)
             expected[row["device"], op and op["name"], row["name"]] += row["dur_ns"]
         actual: dict[tuple, int] = defaultdict(int)
         for row in found:

@@ -15,6 +15,7 @@ from tests import corpus
 from tests.readers.parsing import KERNELS, SEVERAL, rewrite_chunk
 from tests.readers.small import Lab, ingest_paths
 from tests.readers.test_kineto_parser_any import event_text, events, spaces
+from tests.traces import write_trace
 from tracelab import schema
 from tracelab.readers import decompress
 from tracelab.readers.diagnostics import DiagnosticCounts
@@ -128,23 +129,26 @@ def test_an_exponent_of_any_length_becomes_the_same_row(number: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "problem",
+    ("problem", "is_recorded"),
     [
-        "raise ImportError(\"No module named 'wasmtime'\")",
-        'raise RuntimeError("unsupported architecture for wasmtime: riscv64")',
-        'raise OSError("_libwasmtime.so: cannot open shared object file")',
+        ("raise ImportError(\"No module named 'wasmtime'\")", True),
+        ('raise RuntimeError("unsupported architecture for wasmtime: riscv64")', False),
+        ('raise OSError("_libwasmtime.so: cannot open shared object file")', False),
     ],
     ids=["missing", "unsupported", "broken"],
 )
-def test_without_wasmtime_a_trace_is_read_and_a_diagnostic_gives_the_reason(tmp_path: Path, problem: str) -> None:
+def test_without_wasmtime_a_trace_is_read_and_a_diagnostic_gives_the_reason(
+    tmp_path: Path, problem: str, *, is_recorded: bool
+) -> None:
+    trace = RECORDED[0] if is_recorded else write_trace(tmp_path / "rank0.json", kernels=2)
     package = tmp_path / "broken" / "wasmtime"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(problem)
     path = os.pathsep.join([str(package.parent), *sys.path])
-    arguments = ["ingest", str(RECORDED[0]), "--store", str(tmp_path / "python" / "lab"), "--run", "r", "--quiet"]
+    arguments = ["ingest", str(trace), "--store", str(tmp_path / "python" / "lab"), "--run", "r", "--quiet"]
     command = [sys.executable, "-m", "tracelab", *arguments]
     subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, check=True)
-    compiled, python = ingest_paths(tmp_path, [RECORDED[0]]), Lab(tmp_path / "python" / "lab", None)
+    compiled, python = ingest_paths(tmp_path, [trace]), Lab(tmp_path / "python" / "lab", None)
     (diagnostic,) = [row for row in python.rows("diagnostics") if row["code"] == "parsed_in_python"]
     reason = problem.split('"')[1]
     assert (diagnostic["severity"], diagnostic["count"]) == ("info", 1)
