@@ -300,11 +300,11 @@ details as (
     where place <= 4 and cost_ns > 0 and cause_cost_ns > 0 and detail is not null
     group by run, rank, cause
 ),
-class_times as (
+class_times as (  -- the last cell of a lane, before its first cut, also holds what the next lane does behind its last cut
     select l.run, l.rank, c.state, sum(c.dur_ns) as dur_ns
     from cells as c
     join hint_small('lanes') as l on c.lane = l.lane
-    where c.layer = 0
+    where c.layer = 0 and c.cell not in (select max(cell) from cuts group by lane)
     group by l.run, l.rank, c.state
 ),
 class_medians as (
