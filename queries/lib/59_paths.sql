@@ -3,7 +3,7 @@
 -- path_gpu_rows(wanted): the kernels, copies, memsets and whole graphs of one run, in any order, each with its class (that of
 -- the kernel's name, copy, memset or cuda_graph) and the kind of collective of a communication kernel.
 create or replace macro path_gpu_rows(wanted) as table
-with _kernels as (
+with _kernels as not materialized (
     select
         run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation,
         {'pid': pid, 'stream': stream, 'correlation': correlation} as part
