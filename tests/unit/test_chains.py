@@ -22,8 +22,10 @@ def test_chain_ends_when_its_last_row_does() -> None:
 def test_chains_agree_with_a_loop_over_rows(seed: int) -> None:
     """The ends of all rows, and of each chain's last one by its sums alone, are those of one row after the other."""
     random = np.random.default_rng(seed)
-    count = int(random.integers(1, 60))
-    follows = random.random(count) < 0.8
+    count, often = (
+        (int(random.integers(1, 60)), 0.8) if seed % 2 else (400, 0.99)
+    )  # many short chains, or few long ones
+    follows = random.random(count) < often
     follows[0] = False
     own_ns, launched_ns = random.integers(0, 50, count), random.integers(0, 200, count)
     chains = find_chains(follows, own_ns, launched_ns)

@@ -6,6 +6,9 @@ import numpy as np
 
 from tracelab.paths.columns import NONE, Array
 
+_LONG = 64
+"""Longer chains are timed one by one, shorter ones together."""
+
 
 @dataclass(frozen=True)
 class Chains:
@@ -30,9 +33,13 @@ class Chains:
 
     def end_rows(self, end: Array, resumed: Array) -> Array:
         """Return the ends of all rows, from those of the first rows and the moments that launches follow, else NONE."""
-        latest, step = self.launched.copy(), 1
+        latest, step = self.launched.copy(), 1  # the latest launch so far
         place = np.arange(len(end)) - np.repeat(self.head, self.length)
-        while step < self.length.max(initial=1):  # the latest launch so far, of twice as many rows each time
+        is_long = self.length > _LONG
+        for since, length in zip(self.head[is_long].tolist(), self.length[is_long].tolist(), strict=True):
+            some = latest[since : since + length]
+            np.maximum.accumulate(some, out=some)
+        while step < self.length[~is_long].max(initial=1):  # of twice as many rows each time
             np.maximum(latest[step:], latest[:-step], out=latest[step:], where=place[step:] >= step)
             step *= 2
         first: Array = np.repeat(end[self.head], self.length)

@@ -215,9 +215,15 @@ class Replay:
         chains = self._find_chains()
         moments = np.where(threads.is_wait, graph.since[threads.wait], graph.start[threads.wait])
         order = cells(self._order_events(chains, moments))
-        new_moments, new_start, new_end = moments.copy(), self.start.copy(), self.end.copy()
+        new_moments, node_start, node_end = (
+            moments.copy(),
+            np.empty(first + rows, np.int64),
+            np.empty(first + rows, np.int64),
+        )
+        new_start, new_end = node_start[first:], node_end[first:]
+        new_start[:], new_end[:] = self.start, self.end
         resumed, begins, ends = cells(new_moments), cells(new_start), cells(new_end)
-        new_cause, new_before = np.zeros(rows, dtype=np.int64), np.full(rows, -1)
+        new_cause, new_before = np.zeros(rows, dtype=np.int8), np.full(rows, -1, dtype=np.int32)
         causes, befores = cells(new_cause), cells(new_before)
         after, awaited = self.waits
         pointer = cells(np.searchsorted(after, np.arange(rows + 1)))
@@ -280,7 +286,7 @@ class Replay:
                     ends[row] = max(begins[row], entered[number] + duration[row])
         timed = _Times(new_moments, new_start, new_end, new_cause, new_before, np.array(entered), np.array(last))
         self._time_followers(chains, timed)
-        return self._rebuild(timed)
+        return self._rebuild(timed, node_start, node_end)
 
     def _find_chains(self) -> Chains:
         """Find rows that only the row behind waits for, and that wait only for the row before and for their launch.
@@ -346,55 +352,61 @@ class Replay:
         resumed = np.full(len(near), NONE)
         resumed[launched] = timed.resumed[near[launched]]
         end = chains.end_rows(timed.end, resumed)
-        row = np.flatnonzero(np.arange(len(near)) - np.repeat(chains.head, chains.length))
-        timed.end[row] = end[row]
-        on_stream = end[row - 1] + self.stream_lag[row]
-        called = np.where(launched, resumed + self.launch_work + self.launch_lag, NONE)[row]
-        timed.start[row] = np.maximum(on_stream, called) + self.rest[row]
-        timed.cause[row] = np.where(called > on_stream, _LAUNCH, _STREAM)
-        timed.before[row] = np.where(called > on_stream, near[row], row - 1)
+        follows = np.ones(len(near), dtype=bool)
+        follows[chains.head] = False
+        for block in range(0, len(near), _BLOCK_ROWS):
+            row = np.flatnonzero(follows[block : block + _BLOCK_ROWS]) + block
+            timed.end[row] = end[row]
+            on_stream = end[row - 1] + self.stream_lag[row]
+            called = np.where(launched[row], resumed[row] + self.launch_work[row] + self.launch_lag[row], NONE)
+            timed.start[row] = np.maximum(on_stream, called) + self.rest[row]
+            timed.cause[row] = np.where(called > on_stream, _LAUNCH, _STREAM)
+            timed.before[row] = np.where(called > on_stream, near[row], row - 1)
 
-    def _rebuild(self, timed: "_Times") -> Graph:
-        """Return the graph with new times, and for each node what it waited for last in the replay."""
+    def _rebuild(self, timed: "_Times", start: Array, end: Array) -> Graph:
+        """Return the graph with new times, and for each node what it waited for last in the replay.
+
+        `start` and `end` are of all nodes; those of rows of GPUs are set.
+        """
         graph, threads = self.graph, self.threads
         first = graph.gpu_from
-        start, end, since = graph.start.copy(), graph.end.copy(), graph.since.copy()
+        since = np.empty_like(start)
+        since[first:] = timed.start
         before, bound = graph.before.copy(), graph.bound.copy()
         gap, cause = graph.gap.copy(), graph.cause.copy()
         plain_before, plain_bound = graph.plain_before.copy(), graph.plain_bound.copy()
         plain_gap, plain_cause = graph.plain_gap.copy(), graph.plain_cause.copy()
         if first:
-            position = threads.progress - threads.progress[threads.wait[threads.base]]
-            moment = timed.resumed[threads.base] + position
+            moments = since[:first]
+            np.take(timed.resumed - threads.progress[threads.wait], threads.base, out=moments)
+            moments += threads.progress
             own = np.flatnonzero(threads.is_wait)
             segment = threads.wait[own]
-            since[:first] = moment
-            start[:first] = moment
+            start[:first] = moments
             follows = threads.own_wait[own] >= 0
             earlier = timed.resumed[threads.own_wait[own]] + threads.own_work[own]
             start[segment] = np.where(follows, earlier, graph.start[segment])
-            end[:first] = since[:first] + threads.work
-            same = np.flatnonzero(graph.segments.thread[1:] == graph.segments.thread[:-1]) + 1
-            bound[same], plain_bound[same] = start[same], start[same]
+            np.add(moments, threads.work, out=end[:first])
+            same = graph.segments.thread[1:] == graph.segments.thread[:-1]
+            for each in (bound, plain_bound):
+                np.copyto(each[1:first], start[1:first], where=same)
             bound[segment] = since[segment]
             early = segment[since[segment] <= start[segment]]
             before[early], cause[early] = early - 1, CAUSE["thread"]
-        start[first:], end[first:] = timed.start, timed.end
-        since[first:] = timed.start
         name = np.array([0, CAUSE["stream"], CAUSE["event"], CAUSE["launch"]], dtype=np.int8)
         kind = np.array([0, GAP["scheduling"], GAP["scheduling"], GAP["launch_latency"]], dtype=np.int8)
-        known = np.flatnonzero(timed.cause > 0)
-        why, source, node = timed.cause[known], timed.before[known], known + first
-        launched = why == _LAUNCH
-        moment = np.zeros(len(known), dtype=np.int64)
-        moment[~launched] = timed.end[source[~launched]]
-        moment[launched] = timed.resumed[source[launched]] + self.launch_work[known[launched]]
-        nodes = source + first
-        nodes[launched] = self.launch_before[known[launched]]
-        kept = (plain_cause[node] == name[why]) & (plain_gap[node] == GAP["unknown"])
-        plain_gap[node] = np.where(kept, GAP["unknown"], kind[why])
-        plain_cause[node], plain_before[node] = name[why], nodes
-        plain_bound[node] = np.minimum(moment, start[node])
+        for block in range(0, len(self.start), _BLOCK_ROWS):
+            known = np.flatnonzero(timed.cause[block : block + _BLOCK_ROWS]) + block
+            why, source, node = timed.cause[known], timed.before[known], known + first
+            launched = why == _LAUNCH
+            moment, nodes = timed.end[np.where(launched, 0, source)], source + first
+            calls = known[launched]
+            moment[launched] = timed.resumed[source[launched]] + self.launch_work[calls]
+            nodes[launched] = self.launch_before[calls]
+            kept = (plain_cause[node] == name[why]) & (plain_gap[node] == GAP["unknown"])
+            plain_gap[node] = np.where(kept, GAP["unknown"], kind[why])
+            plain_cause[node], plain_before[node] = name[why], nodes
+            plain_bound[node] = np.minimum(moment, start[node])
         rows = slice(first, None)
         before[rows], bound[rows], gap[rows], cause[rows] = (
             plain_before[rows], plain_bound[rows], plain_gap[rows], plain_cause[rows],
@@ -426,6 +438,8 @@ class _Times:
 
 
 _STREAM, _EVENT, _LAUNCH = 1, 2, 3
+_BLOCK_ROWS = 1 << 16
+"""Rows that are rebuilt at once: their arrays stay in the cache, and take no new memory."""
 
 
 def _clip_ends(graph: Graph) -> Array:
