@@ -181,7 +181,7 @@ def test_a_share_that_is_not_the_cost_states_why() -> None:
         [replace(late, rest=0.1)], [Ceiling(frozenset({"waiting"}), 0.1, "exposed communication")]
     )
     assert scaled.sentence.endswith(
-        "Findings of this kind together exceed the exposed communication of the run, 10.0 %: "
+        "Findings about exposed communication cost no more together than all of it in the run, 10.0 %: "
         "of its 20.0 %, 10.0 % count."
     )
 

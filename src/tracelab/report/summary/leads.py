@@ -170,8 +170,8 @@ def _derivation(lead: Lead, leads: Sequence[Lead], ceilings: Sequence[Ceiling]) 
     if lead.unexplained - lead.rest >= _SAME_SHARE:
         (ceiling, *_) = [each for each in ceilings if set(lead.topics) <= each.topics]
         yield (
-            f"Findings of this kind together exceed the {ceiling.time} of the run, {format_share(ceiling.share)}: "
-            f"of its {format_share(lead.unexplained)}, {format_share(lead.rest)} count."
+            f"Findings about {ceiling.time} cost no more together than all of it in the run, "
+            f"{format_share(ceiling.share)}: of its {format_share(lead.unexplained)}, {format_share(lead.rest)} count."
         )
     if lead.added == 1 and lead.rank is not None and "waiting" not in lead.topics:
         late = [at for at, each in more_detailed if each.rank == lead.rank and each.topics == ("waiting",)]
