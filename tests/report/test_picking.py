@@ -88,7 +88,7 @@ def test_what_the_recording_cannot_tell_is_not_called_fine(page: Page) -> None:
     pick(page, "busy07")
     (said,) = page.run(SAID.format("idle_causes"))
     assert said.startswith(
-        "busy07 idles for 40.00 % (400 ns of 1.000 µs) of its window before work whose launch was not"
+        "busy07 idles for 40.00 % (400 ns of 1.000 µs) of its window before work whose launch is not"
     )
     pick(page, "cpu")
     assert page.run(SAID.format("step_breakdown"))[0].startswith(
