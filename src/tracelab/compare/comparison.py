@@ -22,6 +22,8 @@ from tracelab.errors import NoDataError, UsageError
 from tracelab.query import execute
 
 _LEAST_MEASURED = 2
+_LEAST_REPLACED = 0.002
+"""Launches are aligned to find replacements only if some kernel's time changes by this share of the step."""
 _KERNEL = "kernel:"
 _WILDCARD = re.compile(r"[*?[]")
 
@@ -149,9 +151,11 @@ def compare_source(source: fetch.Source, request: Request) -> Comparison:
     )
     if not rows:
         raise NoDataError("base and candidate have no metric in common; record both with one profiler")
-    replacements = find_replacements(
-        matching, kernels, _kernel_times(rows, kernels), launches() if unit == RANGES and all(kernels) else ([], [])
-    )
+    times = _kernel_times(rows, kernels)
+    least = _LEAST_REPLACED * rows[0].base
+    is_material = any(abs(other - one) >= least for one, other in times.values())
+    steps = launches() if unit == RANGES and all(kernels) and is_material else ([], [])
+    replacements = find_replacements(matching, kernels, times, steps)
     return Comparison(
         request,
         unit,
