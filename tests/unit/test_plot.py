@@ -186,6 +186,15 @@ def test_losses_and_gains_of_a_signed_chart_differ_by_color_hatch_and_sign() -> 
     assert [text.get_text() for text in drawn.axes[0].texts] == ["▲ 300", "▼ -200", "0"]
 
 
+def test_the_axis_of_differences_states_what_they_are_per() -> None:
+    query = library.find("run_difference")
+    rows = [
+        {"section": "kernels", "name": name, "difference_ns": difference_ns, "per": "step", "before": "a", "after": "b"}
+        for name, difference_ns in (("k", 5_000), ("l", -3_000))
+    ]
+    assert plot.figure(pa.Table.from_pylist(rows), query).axes[0].get_xlabel() == "difference per step (µs)"
+
+
 def test_a_panel_of_zeros_is_left_out_and_counted() -> None:
     rows = [kernel("k", dur_ns, rank=rank) for rank, dur_ns in enumerate((0, 7, 8))]
     drawn = plot.figure(pa.Table.from_pylist(rows), question("bars", "kernel", "dur_ns"))
