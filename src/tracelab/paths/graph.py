@@ -95,28 +95,25 @@ def build_graph(relations: Relations, check: Callable[[], None]) -> Graph:
         sync_calls, waiting, awaited = dependencies.awaited_by_calls(recording, launches, calls, streams)
         stream_before = dependencies.stream_order(gpu)
         waits = dependencies.event_waits(recording, launches, calls, streams)
-        meeting, last = match_collectives(recording, relations)
-    segments = divided.result()
+        segments = divided.result()
+        placed = other_core.submit(_place_launches, segments, launches, gpu.start)
+        matched = other_core.submit(match_collectives, recording, relations)
+        check()
+        owner = segments.row
+        op, in_sync, in_loader = _enclosing(cpu, segments.parent, sync_calls)
+        count = len(segments.start)
+        own_op = np.where(owner >= 0, op[owner], -1) if cpu.count else owner
+        silent = ~_is_active(cpu)[owner] | (owner < 0) if cpu.count else owner < 0
+        start = np.concatenate([segments.start, gpu.start])
+        end = np.concatenate([segments.end, gpu.end])
+        check()
+        nodes = _Nodes(start, end, count)
+        nodes.follow_threads(segments)
+        nodes.await_rows(stream_before, waits)
+        launch_before, launch_at, launch_segment = placed.result()
+        meeting, last = matched.result()
     check()
-    owner = segments.row
-    op, in_sync, in_loader = _enclosing(cpu, segments.parent, sync_calls)
-    count = len(segments.start)
-    own_op = np.where(owner >= 0, op[owner], -1) if cpu.count else owner
-    silent = ~_is_active(cpu)[owner] | (owner < 0) if cpu.count else owner < 0
-    known = launches.thread >= 0
-    launch_before, launch_at = segments.around(
-        launches.thread, np.where(known, np.minimum(launches.time, gpu.start), 0)
-    )
-    early = np.flatnonzero(known & (launches.time > gpu.start))
-    launch_segment = launch_at.copy() if len(early) else launch_at
-    launch_segment[early] = segments.at(launches.thread[early], launches.time[early])
     gpu_op = np.where(launch_segment >= 0, own_op[launch_segment], -1) if count else np.full(gpu.count, -1)
-    start = np.concatenate([segments.start, gpu.start])
-    end = np.concatenate([segments.end, gpu.end])
-    check()
-    nodes = _Nodes(start, end, count)
-    nodes.follow_threads(segments)
-    nodes.await_rows(stream_before, waits)
     nodes.await_launches(launches, launch_before)
     nodes.name_gaps(np.isin(gpu.process_of_lane, recording.syncs.process)[gpu.lane])
     check()
@@ -138,6 +135,19 @@ def build_graph(relations: Relations, check: Callable[[], None]) -> Graph:
         last_entries(gpu.start, meeting),
         waits, stream_before, meeting, launch_before, launch_at, nodes.clamped,
     )  # fmt: skip
+
+
+def _place_launches(segments: Segments, launches: dependencies.Launches, start: Array) -> tuple[Array, Array, Array]:
+    """Return the segments of a thread just before and just after each launch, at the latest at the row's start.
+
+    The third ones are those just after the launch itself, which by noise of the clocks may come later.
+    """
+    known = launches.thread >= 0
+    before, after = segments.around(launches.thread, np.where(known, np.minimum(launches.time, start), 0))
+    late = np.flatnonzero(known & (launches.time > start))
+    own = after.copy() if len(late) else after
+    own[late] = segments.at(launches.thread[late], launches.time[late])
+    return before, after, own
 
 
 def _join(segments: Array, rows: Array) -> Array:

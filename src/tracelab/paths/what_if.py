@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -37,10 +38,12 @@ def compute_what_if(relations: Relations, params: Params, check: Callable[[], No
     if window.node < 0 or window.end <= window.start:
         return {}
     window_ns = window.end - window.start
-    chosen = choose_nodes(graph, relations, params)
+    with ThreadPoolExecutor(1) as other_core:
+        choosing = other_core.submit(choose_nodes, graph, relations, params)
+        unchanged = Replay(graph)
+        chosen = choosing.result()
     if step is not None:
         chosen &= (graph.start >= window.start) & (graph.start < window.end)
-    unchanged = Replay(graph)
     replayed = window if unchanged.is_exact() else find_window(unchanged.run(check))
     replayed_ns = replayed.end - replayed.start
     reason = _refuse(params, relations, chosen, window_ns, replayed_ns)
