@@ -421,3 +421,12 @@ def test_bars_of_the_same_ranks_in_several_panels_are_not_counted_as_ranks() -> 
     assert "14 of 56 bars not drawn" in drawn.get_suptitle()
     five = plot.figure(pa.Table.from_pylist(rows[:40]), question("bars", "rank", "wait_ns", by="step"))
     assert [len(axes.patches) for axes in five.axes] == [8] * 5
+
+
+def test_a_label_has_as_many_texts_of_its_row_as_distinguish_it() -> None:
+    rows = [
+        {"cause": cause, "detail": detail, "details": "gemm 67 %, norm 33 %"}
+        for cause, detail in (("compute", "gemm"), ("compute", "norm"), ("host", None))
+    ]
+    rows[2]["details"] = None
+    assert row_labels(rows, ["cause"]) == ["compute (gemm)", "compute (norm)", "host"]

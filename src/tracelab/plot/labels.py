@@ -31,19 +31,20 @@ _WORDS = (
 
 
 def row_labels(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
-    """Return one label per row; add other text of the row where `columns` alone are ambiguous."""
+    """Return one label per row; add other texts of the row, one after the other, until no two rows have one label."""
     texts = [[_join_columns(columns, row)] for row in rows]
     extras = [
         name
         for name in varying_columns(rows, rows[0])
         if name not in columns and any(isinstance(row[name], str) for row in rows)
     ]
-    if len({text for (text,) in texts}) < len(texts):
+    is_pair = bool(extras) and extras[0].startswith("src_")  # a source needs its destination
+    for names in [extras] if is_pair else [[name] for name in extras]:
+        if len(set(map(tuple, texts))) == len(texts):
+            break
         for parts, row in zip(texts, rows, strict=True):
-            parts += [
-                strip_signature(escape_controls(row[name])) or NO_NAME for name in extras if row[name] is not None
-            ]
-    between = " → " if extras and extras[0].startswith("src_") else ", "
+            parts += [strip_signature(escape_controls(row[name])) or NO_NAME for name in names if row[name] is not None]
+    between = " → " if is_pair else ", "
     short = _disambiguate([" ".join(parts) for parts in texts], [_fit_parts(parts, between) for parts in texts])
     seen: dict[str, int] = {}
     for text in short:
