@@ -15,7 +15,7 @@ from tests.fuzz import kineto_damage
 from tests.fuzz.targets import TARGETS
 from tests.properties import at_most
 
-RUNS = at_most(3000)
+RUNS = at_most(6000)
 TRACES = at_most(2000)
 ROOT = Path(__file__).resolve().parents[2]
 

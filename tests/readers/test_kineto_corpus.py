@@ -72,7 +72,7 @@ from memcpys group by all
 """
 
 
-ALONE = sorted(corpus.kineto_files(), key=lambda path: path.stat().st_size)[: at_most(40)]
+ALONE = sorted(corpus.kineto_files(), key=lambda path: path.stat().st_size)[: at_most(80)]
 """Files that are also ingested alone, the smallest first; the profile `nightly` takes all of them."""
 
 
