@@ -158,6 +158,15 @@ def step_of(gpu_row: Row, listed: Sequence[Row], called: dict[tuple, Row], gpu_m
     return None
 
 
+def is_behind(step: Row, gpu_rows: Sequence[Row], launched_in: Sequence[Row]) -> bool:
+    """Whether a step passes before the first GPU row that is recorded, while work of it or of an earlier step waits."""
+    first_ns = min((row["start_ns"] for row in gpu_rows), default=0)
+    waits_from_ns = min((each["start_ns"] for each in launched_in), default=first_ns)
+    if waits_from_ns == step["start_ns"]:
+        return step["start_ns"] < first_ns and step["until_ns"] <= first_ns
+    return waits_from_ns < step["start_ns"] < first_ns
+
+
 def step_parts(step: Row, own: Sequence[list[Row]], others: list[Row]) -> list[int]:
     """Time in the step by the first of compute, communication, memory, other rows that runs; last the idle time."""
     layers = [
