@@ -50,12 +50,19 @@
 -- text = "{where} is late because its GPU is slow: it computes for {slowdown_factor} times the median of the ranks, and longer in all of its {classes} classes of kernels ({details}). The others wait for it."
 -- advice = "Compare its clocks, power and temperature, and its share of the work, with those of another one; `what_if --change no_waits --of-rank` with the rank computes what the run takes without these waits."
 -- [[report.findings]]
--- when = "cause = 'compute' and (slow_classes < classes or classes < 2) and cause_cost_ns > 0.02 * nullif(window_sum_ns, 0)"
+-- when = "cause = 'compute' and slowdown_factor > 1.02 and (slow_classes < classes or classes < 2) and cause_cost_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "cost_ns"
--- cost = { ns = "cost_ns", rows = "cause = 'compute' and (slow_classes < classes or classes < 2)", adds = ["rank"], topics = ["waiting"], detail = 3 }
+-- cost = { ns = "cost_ns", rows = "cause = 'compute' and slowdown_factor > 1.02 and (slow_classes < classes or classes < 2)", adds = ["rank"], topics = ["waiting"], detail = 3 }
 -- next = "rank_balance"
 -- text = "{where} is late because its kernels take longer than those of the others, which wait for it: {details}."
 -- advice = "Compare its share of the work with that of another rank, then clocks, power and temperature."
+-- [[report.findings]]
+-- when = "cause = 'compute' and slowdown_factor <= 1.02 and cause_cost_ns > 0.02 * nullif(window_sum_ns, 0)"
+-- by = "cost_ns"
+-- cost = { ns = "cost_ns", rows = "cause = 'compute' and slowdown_factor <= 1.02", adds = ["rank"], topics = ["waiting"], detail = 3 }
+-- next = "step_lateness"
+-- text = "{where} still computes when the others enter collectives and wait for it, though in all it computes no longer than they do ({slowdown_factor} times the median): it does the same work later, or in another order."
+-- advice = "Find where it falls behind: its steps in step_lateness, and beside those of another rank in the timeline."
 -- [[report.findings]]
 -- when = "cause = 'host' and cause_cost_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "cost_ns"
