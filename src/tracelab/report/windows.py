@@ -1,4 +1,4 @@
-"""Create the table report.windows: the measured time of each run, of which costs are shares, and its median step."""
+"""Create the table report.windows: the measured time of each run, of which costs are shares, in all and per step."""
 
 import duckdb
 import pyarrow as pa
@@ -15,6 +15,8 @@ _NO_STEPS = pa.table(
         "run": pa.array([], pa.string()),
         "step": pa.array([], pa.int64()),
         "step_ns": pa.array([], pa.int64()),
+        "device": pa.array([], pa.int32()),
+        "gpu_busy_ns": pa.array([], pa.int64()),
     }
 )
 _CREATE = """
@@ -33,12 +35,15 @@ measured as (
     union all
     from on_cpus
 ),
-lengths as (
-    select run, median(step_ns) as step_ns from step_lengths where step is not null group by run
+counted as (  -- of a device that is recorded for some of the steps only these
+    select run, count(*) filter (device is null or gpu_busy_ns > 0) as steps, avg(step_ns) as mean_ns
+    from step_lengths
+    where step is not null
+    group by run
 )
-select run, m.window_ns::double as window_ns, l.step_ns::double as step_ns
+select run, m.window_ns::double as window_ns, coalesce(m.window_ns / nullif(c.steps, 0), c.mean_ns)::double as step_ns
 from measured as m
-full join lengths as l using (run)
+full join counted as c using (run)
 """
 
 
@@ -54,7 +59,7 @@ def create_windows(
     """Create the table report.windows from the answers of gpu_breakdown, cpu_breakdown and step_breakdown.
 
     A row is a run: `window_ns` is the sum of the windows of its devices, without GPU activity that of the windows of
-    its ranks on the CPU, and `step_ns` the median step. An answer of None has no rows.
+    its ranks on the CPU, and `step_ns` that divided by the number of steps on devices. An answer of None has no rows.
     """
     con.execute("create schema if not exists report").fetchall()
     con.register("gpu_windows", _NO_WINDOWS if gpus is None else gpus)
@@ -67,7 +72,8 @@ def create_windows(
             con.unregister(name)
 
 
-def measured_ns(con: duckdb.DuckDBPyConnection, run: str) -> float | None:
-    """Return the measured time of a run: the windows of all its devices, added up; None where none is known."""
-    rows = con.execute("select window_ns from report.windows where run = $run", {"run": run}).fetchall()
-    return float(rows[0][0]) if rows and rows[0][0] else None
+def measured_ns(con: duckdb.DuckDBPyConnection, run: str) -> tuple[float | None, float | None]:
+    """Return the measured time of a run, and that of a step on a device; None where it is not known."""
+    rows = con.execute("select window_ns, step_ns from report.windows where run = $run", {"run": run}).fetchall()
+    window_ns, step_ns = rows[0] if rows else (None, None)
+    return window_ns or None, step_ns or None

@@ -25,7 +25,9 @@ class Figure:
 MEASURED_STEPS = "measured steps"
 """Key of the steps that `tracelab collect` timed, among the answers."""
 NO_GPU = "no GPU"
-"""Text of the figure of a run without GPU activity."""
+GPU_NOT_RECORDED = "not recorded"
+WITHOUT_GPU = frozenset({NO_GPU, GPU_NOT_RECORDED})
+"""Texts of the figure of a run without GPU activity."""
 _CLASSES = 4
 _LEAST_UNKNOWN = 0.001
 _NO_LOADER = (
@@ -54,7 +56,11 @@ def compute_figures(
     step_time = _step_time(rows("step_breakdown") or rows(MEASURED_STEPS))
     mfu = _mfu(rows("mfu"), missing)
     if not breakdown:
-        no_gpu = Figure("GPU busy", None, NO_GPU, "the run has no GPU activity: these are figures of the CPU")
+        note = "the run has no GPU activity: these are figures of the CPU"
+        no_gpu = Figure("GPU busy", None, NO_GPU, note)
+        if any(row["gpu"] or row["gpus"] for row in rows("recordings")):
+            note = "the run has a GPU, and no activity of it was recorded; profile it, as with collect train --profiler"
+            no_gpu = Figure("GPU busy", None, GPU_NOT_RECORDED, note)
         return [
             step_time,
             no_gpu,
@@ -170,7 +176,7 @@ def _host_bound(rows: Rows) -> Figure:
     host_ns, unknown_ns = (sum(row[name] for row in rows) for name in ("host_ns", "unknown_ns"))
     idle_ns = sum(row["idle_ns"] for row in rows)
     if idle_ns and unknown_ns == idle_ns:
-        note = "no launch is known; record CPU and CUDA activities together, and see the clocks in tracelab doctor"
+        note = "no launch is known: see in tracelab doctor whether none was recorded, or the clocks do not agree"
         return Figure("host-bound", None, "unknown", note)
     unknown = (
         f"; {format_share(unknown_ns / window_ns)} more idle for unknown causes: record launches; see tracelab doctor"

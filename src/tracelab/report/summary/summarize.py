@@ -14,7 +14,7 @@ from tracelab.query.spec import Query
 from tracelab.report.answers import Answer, ReportSession, open_report_session
 from tracelab.report.summary.figures import (
     MEASURED_STEPS,
-    NO_GPU,
+    WITHOUT_GPU,
     Figure,
     Rows,
     compute_figures,
@@ -63,16 +63,13 @@ class RunSummary:
     """What the measured time is spent on, how much of what is lost the findings explain, and how many are left out."""
     has_all: bool = False
     """Whether findings within the thresholds of their rules are among the leads, too."""
-
-    @property
-    def step_ns(self) -> float | None:
-        """Return the median step, or None where no step is known."""
-        return self.figures[0].value if self.figures else None
+    step_ns: float | None = None
+    """The measured time of one step on one device, of which a share is the cost per step; None without steps."""
 
     @property
     def has_gpu(self) -> bool:
         """Return whether the run has GPU activity, and the figures are those of its GPUs."""
-        return not any(each.text == NO_GPU for each in self.figures)
+        return not any(each.text in WITHOUT_GPU for each in self.figures)
 
 
 def needed_queries() -> list[Query]:
@@ -123,7 +120,7 @@ def _summarize_run(
     missing: Mapping[str, str],
     known: Mapping[str, tuple[Query, pa.Table]],
 ) -> RunSummary:
-    window_ns = measured_ns(session.con, run)
+    window_ns, step_ns = measured_ns(session.con, run)
     figures = compute_figures(tables, missing, run, window_ns)
     recorded = _rows(tables.get("recordings"), run)
     if not figures_known(figures) and not any(row[kind] for row in recorded for kind in _EVENTS):
@@ -137,7 +134,7 @@ def _summarize_run(
     balance = describe_balance(breakdown, found)
     return RunSummary(
         *(run, describe_run(recorded), tuple(figures), work, found.leads, note),
-        *(window_ns, balance, session.all_findings),
+        *(window_ns, balance, session.all_findings, figures[0].value if step_ns is None else step_ns),
     )
 
 
@@ -152,7 +149,7 @@ def figures_known(figures: Sequence[Figure]) -> bool:
 
 def _no_lead(figures: Sequence[Figure], work: str, run: str, *, is_all: bool) -> str:
     least = f"No finding costs {100 * LEAST_SHARE:.0f} % of the measured time or more"
-    if not any(each.text == NO_GPU for each in figures):
+    if not any(each.text in WITHOUT_GPU for each in figures):
         known = ""  # the balance has all losses
     else:
         losses = [each for each in figures if each.name in _LOSSES and each.value]
