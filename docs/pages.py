@@ -54,6 +54,7 @@ def _build_cli() -> str:
         ("3", "no data: nothing in the store or the files can answer"),
         ("4", "undecided, for `tracelab compare --strict`"),
         ("5", "`tracelab compare` refuses to compare the runs"),
+        ("6", "`tracelab compare` failed, where other commands exit with 1"),
         ("130", "interrupted"),
     ]
     return _join([*parts, "## Values", _VALUES, "## Exit codes", _markdown_table(("code", "meaning"), codes)])

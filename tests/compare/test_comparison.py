@@ -297,6 +297,13 @@ def run_command(store: Path, *words: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
+def test_a_failure_has_another_exit_code_than_a_regression(store: Path, tmp_path: Path) -> None:
+    target = tmp_path / "comment.md"
+    target.write_text("kept")
+    code, output = run_command(store, "main1", "new", "-o", str(target))
+    assert (code, "add --force to overwrite it" in output, target.read_text()) == (6, True, "kept")
+
+
 def test_command_writes_a_comment_and_exits_by_its_gates(store: Path, tmp_path: Path) -> None:
     target = tmp_path / "comment.md"
     gate = ("--fail-on", "step_time > 3%", "--strict")

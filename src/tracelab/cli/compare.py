@@ -1,6 +1,8 @@
 """`tracelab compare`: compare recordings of two versions, and fail where a regression is proven."""
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,13 +10,14 @@ import click
 
 from tracelab.cli import options
 from tracelab.cli.output import check_writable, write_text
-from tracelab.errors import NoDataError, UsageError
+from tracelab.errors import NoDataError, TracelabError, UsageError
 from tracelab.foreign_text import print_exact
 
 if TYPE_CHECKING:
     from tracelab.compare.comparison import Comparison
 
 FORMATS = ("table", "markdown", "junit", "json")
+FAILED = 6
 _WIDTH = 100
 _SUFFIXES = {".txt": "table", ".md": "markdown", ".markdown": "markdown", ".xml": "junit", ".json": "json"}
 
@@ -25,6 +28,17 @@ Examples:
   tracelab compare main branch --noise-runs 'noise-*' --format markdown -o comment.md
   tracelab compare main branch --fail-on 'peak_memory > 5%' --fail-on 'class:gemm > 2%' --strict
 """
+
+
+@contextmanager
+def _exit_with_a_code_of_its_own() -> Iterator[None]:
+    """Distinguish a failure from a proven regression, which exits with 1."""
+    try:
+        yield
+    except TracelabError as error:
+        if error.exit_code == TracelabError.exit_code:
+            error.exit_code = FAILED
+        raise
 
 
 @click.command(epilog=_EPILOG)
@@ -67,6 +81,7 @@ Examples:
 )
 @click.option("--force", is_flag=True, help="Overwrite the file of -o.")
 @click.pass_context
+@_exit_with_a_code_of_its_own()
 def command(  # noqa: PLR0913  one for each option
     ctx: click.Context, /, base: str | None, candidate: str | None, *, base_runs: tuple[str, ...],
     candidate_runs: tuple[str, ...], noise_runs: tuple[str, ...], noise_floor: float | None, fail_on: tuple[str, ...],
@@ -82,7 +97,8 @@ def command(  # noqa: PLR0913  one for each option
 
     Exits with 1 where a gate of --fail-on fails; with 2 for a wrong request; with 3 without data; with 4 where
     --strict is given and a gate, without gates the verdict, is undecided, as of a metric that is not recorded; with 5
-    where it refuses to compare. What it refuses is a document of the --format, too.
+    where it refuses to compare; with 6 where it fails, as at the time limit or where FILE cannot be written. What it
+    refuses is a document of the --format, too.
     """
     if output == Path("-"):
         output = None
