@@ -290,3 +290,27 @@ def test_commands_have_lines_of_their_own_with_the_store(first: RunSummary) -> N
     for runs in ([run], [run] * 5):
         lines = list(summary_lines(runs, 60, store="my store"))
         assert f"Next: tracelab query roofline --run {name} --store 'my store'" in {line.strip() for line in lines}
+
+
+def test_steps_in_which_no_gpu_works_are_left_out_of_the_step_time(tmp_path: Path) -> None:
+    ranges = [(0, 400), (400, 100), (500, 50)]
+    tables = {
+        "annotations": [
+            {"name": f"ProfilerStep#{at}", "scope": "cpu", "pid": 1, "tid": 1, "start_ns": start, "dur_ns": dur}
+            for at, (start, dur) in enumerate(ranges)
+        ],
+        "kernels": [
+            {"name": "gemm", "pid": 1, "device": 0, "stream": 7, "start_ns": at + 10, "dur_ns": 20, "correlation": at}
+            for at in (405, 505)
+        ],
+        "api_calls": [
+            {"api": "runtime", "name": "l", "pid": 1, "tid": 1, "start_ns": at, "dur_ns": 5, "correlation": at}
+            for at in (405, 505)
+        ],
+    }
+    (found,) = summarize(build_store(tmp_path / "lab", tables))
+    step_time = next(each for each in found.figures if each.name == "step time")
+    assert (step_time.value, step_time.note) == (
+        75,
+        "median of 2 steps, 50 ns to 100 ns; 1 without GPU work left out",
+    )

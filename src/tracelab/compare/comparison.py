@@ -166,7 +166,7 @@ def compare_source(source: fetch.Source, request: Request) -> Comparison:
         tuple(replacements),
         tuple(check_gate(gate, rows, reason) for gate, reason in zip(request.gates, reasons, strict=True)),
         tuple(notes.list_warnings(unit, matching, facts, rows[0].metric, sides)),
-        tuple(notes.list_notes(unit, matching, facts, sides, has_intervals=any(row.low is not None for row in rows))),
+        tuple(notes.list_notes(unit, matching, facts, sides, rows)),
         is_trimmed,
     )
 

@@ -6,7 +6,7 @@ from tracelab.compare import metrics
 from tracelab.compare.comparability import FactRow
 from tracelab.compare.kernel_matching import Matching
 from tracelab.compare.recordings import RECORDED, WHOLE
-from tracelab.compare.verdicts import LEAST_RECORDINGS, Series
+from tracelab.compare.verdicts import LEAST_RECORDINGS, MetricRow, Series
 
 _LEAST_MATCHED = 0.5
 _WIDE_SPREAD = 1.2
@@ -43,10 +43,11 @@ def list_warnings(unit: str, matching: Matching, facts: Sequence[FactRow], metri
 
 
 def list_notes(
-    unit: str, matching: Matching, facts: Sequence[FactRow], sides: Sides, *, has_intervals: bool
+    unit: str, matching: Matching, facts: Sequence[FactRow], sides: Sides, rows: Sequence[MetricRow]
 ) -> list[str]:
     """Return what is not compared or not known."""
     notes = []
+    has_intervals = any(row.low is not None for row in rows)
     if unit == RECORDED:
         notes.append(
             "The recordings have step times of their run folders and no traces of steps, so only these are compared."
@@ -69,6 +70,11 @@ def list_notes(
     known = {each.fact: each.verdict for each in facts}
     if matching.shares and known.get("gpu", "unknown") == "unknown":
         notes.append("Whether both sides ran on one GPU model is not known: a recording does not name its GPU.")
+    if any(row.effect and row.effect * (row.candidate - row.base) < 0 for row in rows):
+        notes.append(
+            "A change is the median of the changes between every two recordings, and the values are medians of their "
+            "side: where they are close, one may rise while the other falls."
+        )
     return notes
 
 

@@ -111,12 +111,17 @@ def _step_time(rows: Rows) -> Figure:
     if not known:
         note = "no step is marked; call profiler.step() in the loop, or put each step into an NVTX range `step N`"
         return Figure("step time", None, "unknown", note, "ns")
+    working = [row for row in known if row.get("gpu_busy_ns")]  # others are no steps of what the GPUs recorded
+    left_out = ""
+    if 0 < len(working) < len(known):
+        left_out = f"; {len(known) - len(working):,} without GPU work left out"
+        known = working
     lengths = [int(row["step_ns"]) for row in known]
     steps, ranks = len({row["step"] for row in known}), len({row["rank"] for row in known})
     spread = "" if len(lengths) == 1 else f", {_time(min(lengths))} to {_time(max(lengths))}"
     of = f"{_count(steps, 'step')}" + (f" on {_count(ranks, 'rank')}" if ranks > 1 else "")
     median = statistics.median(lengths)
-    return Figure("step time", median, _time(median), f"median of {of}{spread}", "ns")
+    return Figure("step time", median, _time(median), f"median of {of}{spread}{left_out}", "ns")
 
 
 def _count(number: int, noun: str) -> str:
