@@ -1,6 +1,6 @@
 """How many random examples each property is checked with; a profile of hypothesis scales the count.
 
-The profile `usual` (make test) checks an eighth of the count that a property names, `quick` (make check) a tenth and
+The profile `usual` (make test) checks a quarter of the count that a property names, `quick` (make check) a tenth and
 `nightly` twenty times as many. HYPOTHESIS_PROFILE selects one, and so does pytest --hypothesis-profile.
 """
 
@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import settings
 
 USUAL = "usual"
-for _name, _count in {"quick": 10, USUAL: 12, "nightly": 2000}.items():
+for _name, _count in {"quick": 10, USUAL: 25, "nightly": 2000}.items():
     settings.register_profile(_name, settings.default, max_examples=_count, deadline=None)
 
 
