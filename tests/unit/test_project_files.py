@@ -170,3 +170,7 @@ def test_extras_that_pages_and_dockerfiles_install_exist() -> None:
 def test_the_version_is_the_same_in_the_package_and_at_the_top_of_the_changelog() -> None:
     (latest, *_) = re.findall(r"^## (\S+) \(", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
     assert PROJECT["version"] == tracelab.__version__ == latest
+
+
+def test_the_readme_has_at_most_150_lines() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
