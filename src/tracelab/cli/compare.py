@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from tracelab.compare.comparison import Comparison
 
 FORMATS = ("table", "markdown", "junit", "json")
-FAILED = 6
 _WIDTH = 100
+_FAILURE_EXIT_CODE = 6
+"""Of a failure that is no regression, such as a file that cannot be written."""
 _SUFFIXES = {".txt": "table", ".md": "markdown", ".markdown": "markdown", ".xml": "junit", ".json": "json"}
 
 _EPILOG = """\b
@@ -37,7 +38,7 @@ def _exit_with_a_code_of_its_own() -> Iterator[None]:
         yield
     except TracelabError as error:
         if error.exit_code == TracelabError.exit_code:
-            error.exit_code = FAILED
+            error.exit_code = _FAILURE_EXIT_CODE
         raise
 
 

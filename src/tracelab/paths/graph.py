@@ -252,7 +252,7 @@ class _Nodes:
 
 
 _EARLIEST_START_NS = 1_000_000
-"""A row that starts longer than that before its call is not launched by it."""
+"""A row that starts longer than that before its call is not launched by it; the macro launch_end has the same limit."""
 
 
 def last_entries(start: Array, meeting: Array) -> Array:

@@ -25,7 +25,7 @@ ROW_COST, COST, ADDED, WHOLE, COST_SHARE, STEP = (
     f"\x1b{name}" for name in ("row cost", "cost", "added", "whole", "cost share", "step")
 )
 """Cost of the row in ns, that of the finding, the number of rows that it adds up, the measured time of the run, the
-cost's share of that, and the length of a step in ns."""
+cost's share of that, and the measured time of a step on a device in ns."""
 _RULE, _OF = "\x1brule", "\x1bof"
 
 

@@ -23,7 +23,7 @@ from tracelab.report.summary.figures import (
 )
 from tracelab.report.summary.leads import Ceiling, FoundLeads, Lead, find_leads
 from tracelab.report.table_cache import cache_small_tables
-from tracelab.report.windows import create_windows, measured_ns
+from tracelab.report.windows import create_windows, measured_times
 
 _LOSSES = ("exposed communication", "host-bound", "waiting for data")
 _EVENTS = ("kernels", "copies", "api_calls", "ops", "ranges", "steps")
@@ -120,7 +120,7 @@ def _summarize_run(
     missing: Mapping[str, str],
     known: Mapping[str, tuple[Query, pa.Table]],
 ) -> RunSummary:
-    window_ns, step_ns = measured_ns(session.con, run)
+    window_ns, step_ns = measured_times(session.con, run)
     figures = compute_figures(tables, missing, run, window_ns)
     recorded = _rows(tables.get("recordings"), run)
     if not figures_known(figures) and not any(row[kind] for row in recorded for kind in _EVENTS):
