@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -147,6 +148,25 @@ def test_a_session_is_free_again_after_an_answer_that_was_not_read_to_its_end(
         with pytest.raises(TracelabError, match="time limit"), sandbox.stream(con, ENDLESS, timeout_s=0.1) as rows:
             rows.read_all()
         assert sandbox.run(con, "select 6 * 7 as n").to_pylist() == [{"n": 42}]
+
+
+@pytest.mark.parametrize("begins", [True, False])
+def test_ctrl_c_while_the_thread_of_a_statement_starts_leaves_the_session_free(
+    lab: Path, monkeypatch: pytest.MonkeyPatch, *, begins: bool
+) -> None:
+    start = threading.Thread.start
+
+    def interrupted_start(thread: threading.Thread) -> None:
+        if begins:
+            start(thread)
+        raise KeyboardInterrupt
+
+    with sandbox.connect(lab) as con:
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", interrupted_start)
+            with pytest.raises(KeyboardInterrupt):
+                execution.run_interruptible(con, lambda: con.execute(ENDLESS).fetchall())
+        assert con.execute("select 6 * 7").fetchall() == [(42,)]
 
 
 def interrupted(lab: Path, arguments: list[str], number: int, *, shell: str = 'exec "$@"') -> tuple[int, str]:

@@ -5,7 +5,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from typing import TypeVar
@@ -69,26 +69,39 @@ def run_interruptible(
 
     Raises TimeLimitError at the deadline.
     """
-    stop = threading.Event()
+    result: Future[_Answer] = Future()
+    gate, stop, is_running = threading.Lock(), threading.Event(), threading.Event()
 
-    def run() -> _Answer:
+    def run() -> None:
+        with gate:
+            if stop.is_set():
+                return
+            is_running.set()
         _thread.stop = stop
-        return work()
-
-    with ThreadPoolExecutor(1) as thread:
-        result = thread.submit(run)
         try:
-            return result.result(None if deadline is None else deadline.remaining_s)
-        except TimeoutError as error:
-            if result.done() or deadline is None:  # the error of the work itself
-                raise
-            _interrupt(con, result, stop)
-            raise TimeLimitError(
-                f"stopped at the time limit of {deadline.limit_s:g} s; raise it (--timeout), or select less"
-            ) from error
-        except BaseException:
-            _interrupt(con, result, stop)
+            result.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - raised again by `result`
+            result.set_exception(error)
+
+    def cancel() -> None:
+        with gate:  # Ctrl-C comes at any instruction, also while the thread starts: then it does not begin
+            stop.set()
+        if is_running.is_set():
+            _interrupt(con, result)
+
+    try:
+        threading.Thread(target=run, daemon=True).start()  # an interrupted start must not keep the process
+        return result.result(None if deadline is None else deadline.remaining_s)
+    except TimeoutError as error:
+        if result.done() or deadline is None:  # the error of the work itself
             raise
+        cancel()
+        raise TimeLimitError(
+            f"stopped at the time limit of {deadline.limit_s:g} s; raise it (--timeout), or select less"
+        ) from error
+    except BaseException:
+        cancel()
+        raise
 
 
 def check_interrupted() -> None:
@@ -98,12 +111,11 @@ def check_interrupted() -> None:
         raise duckdb.InterruptException("INTERRUPT Error: Interrupted!")
 
 
-def _interrupt(con: duckdb.DuckDBPyConnection, work: "Future[_Answer]", stop: threading.Event) -> None:
+def _interrupt(con: duckdb.DuckDBPyConnection, work: "Future[_Answer]") -> None:
     """Interrupt the work until it has ended; DuckDB forgets an interrupt that comes before a statement starts."""
-    stop.set()
     while not work.done():
-        con.interrupt()
-        with suppress(Exception):  # of the work, which is abandoned
+        with suppress(Exception, KeyboardInterrupt):  # of the work, which is abandoned; Ctrl-C again changes nothing
+            con.interrupt()
             work.exception(_INTERRUPT_AGAIN_S)
 
 
