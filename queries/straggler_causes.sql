@@ -5,8 +5,9 @@
 -- once: compute, then communication, then copies, else idle with its cause as in idle_causes (of a gap that a meeting cuts
 -- each part by itself). A wait of the late rank in another collective, or for a send or receive, is no cause of its own: it is
 -- carried back to the rank that it waited for, and so on. So cost_ns of all rows of a run add up to wait_ns of stragglers.
--- Below 0 the rank spent less time on it than those that waited. A delay that a greater one of another rank hides costs next
--- to nothing. A rank that is late for no cause has one row without any; cost_ns is NULL where no wait of the run is known.
+-- Below 0 the rank spent less time on it than those that waited; charged_ns shares that out: it divides the waits among the
+-- causes above 0, so that what all late ranks cost is what is waited. A delay that a greater one of another rank hides costs
+-- next to nothing. A rank that is late for no cause has one row without any; cost_ns is NULL where no wait of the run is known.
 -- What a rank computes is compared by class with the median of all ranks that run the class, from the first collective that
 -- ranks share to the last: a slow GPU takes longer in every class, a rank with more work in some.
 -- /// query
@@ -29,12 +30,14 @@
 -- of_window_sum_ratio = "cost_ns / window_sum_ns."
 -- window_sum_ns = "First start to last end of each device with such collectives, added up over the ranks of the run."
 -- cause_cost_ns = "cost_ns of all rows of the rank and cause, added up."
--- details = "Of them the details with the highest cost_ns, and their parts of cause_cost_ns."
+-- details = "Of them the details with the highest cost_ns, and their parts of what is above 0."
 -- compute_ns = "Time in which the rank computes, as compared."
 -- median_compute_ns = "Median of compute_ns over the ranks of the run."
 -- slowdown_factor = "compute_ns / median_compute_ns."
 -- classes = "Classes of kernels that this rank and another one run."
 -- slow_classes = "Those in which this rank computes more than 5 % longer than the median."
+-- charged_ns = "Its share of all waits of the run: cause_charged_ns, divided by cost_ns where that is above 0; all rows add up to the waits."
+-- cause_charged_ns = "The waits of the run, divided among ranks and causes in proportion to cause_cost_ns where that is above 0."
 -- [report]
 -- section = "communication"
 -- order = 4
@@ -43,44 +46,44 @@
 -- ok_text = "No cause on one rank keeps the others waiting for more than 2 % of the time of all ranks."
 -- unknown = "Why ranks are late is not known: no collective was found on several ranks."
 -- [[report.findings]]
--- when = "cause = 'compute' and slow_classes = classes and classes > 1 and cause_cost_ns > 0.02 * nullif(window_sum_ns, 0)"
--- by = "cost_ns"
--- cost = { ns = "cost_ns", rows = "cause = 'compute' and slow_classes = classes and classes > 1", adds = ["rank"], topics = ["waiting"], detail = 3 }
+-- when = "cause = 'compute' and slow_classes = classes and classes > 1 and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
+-- by = "charged_ns"
+-- cost = { ns = "charged_ns", rows = "cause = 'compute' and slow_classes = classes and classes > 1", adds = ["rank"], topics = ["waiting"], detail = 3 }
 -- next = "rank_balance"
 -- text = "{where} is late because its GPU is slow: it computes for {slowdown_factor} times the median of the ranks, and longer in all of its {classes} classes of kernels ({details}). The others wait for it."
 -- advice = "Compare its clocks, power and temperature, and its share of the work, with those of another one; `what_if --change no_waits --of-rank` with the rank computes what the run takes without these waits."
 -- [[report.findings]]
--- when = "cause = 'compute' and slowdown_factor > 1.02 and (slow_classes < classes or classes < 2) and cause_cost_ns > 0.02 * nullif(window_sum_ns, 0)"
--- by = "cost_ns"
--- cost = { ns = "cost_ns", rows = "cause = 'compute' and slowdown_factor > 1.02 and (slow_classes < classes or classes < 2)", adds = ["rank"], topics = ["waiting"], detail = 3 }
+-- when = "cause = 'compute' and slowdown_factor > 1.02 and (slow_classes < classes or classes < 2) and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
+-- by = "charged_ns"
+-- cost = { ns = "charged_ns", rows = "cause = 'compute' and slowdown_factor > 1.02 and (slow_classes < classes or classes < 2)", adds = ["rank"], topics = ["waiting"], detail = 3 }
 -- next = "rank_balance"
 -- text = "{where} is late because its kernels take longer than those of the others, which wait for it: {details}."
 -- advice = "Compare its share of the work with that of another rank, then clocks, power and temperature."
 -- [[report.findings]]
--- when = "cause = 'compute' and slowdown_factor <= 1.02 and cause_cost_ns > 0.02 * nullif(window_sum_ns, 0)"
--- by = "cost_ns"
--- cost = { ns = "cost_ns", rows = "cause = 'compute' and slowdown_factor <= 1.02", adds = ["rank"], topics = ["waiting"], detail = 3 }
+-- when = "cause = 'compute' and slowdown_factor <= 1.02 and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
+-- by = "charged_ns"
+-- cost = { ns = "charged_ns", rows = "cause = 'compute' and slowdown_factor <= 1.02", adds = ["rank"], topics = ["waiting"], detail = 3 }
 -- next = "step_lateness"
 -- text = "{where} still computes when the others enter collectives and wait for it, though in all it computes no longer than they do ({slowdown_factor} times the median): it does the same work later, or in another order."
 -- advice = "Find where it falls behind: its steps in step_lateness, and beside those of another rank in the timeline."
 -- [[report.findings]]
--- when = "cause = 'host' and cause_cost_ns > 0.02 * nullif(window_sum_ns, 0)"
--- by = "cost_ns"
--- cost = { ns = "cost_ns", rows = "cause = 'host'", adds = ["rank"], topics = ["waiting"], detail = 3 }
+-- when = "cause = 'host' and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
+-- by = "charged_ns"
+-- cost = { ns = "charged_ns", rows = "cause = 'host'", adds = ["rank"], topics = ["waiting"], detail = 3 }
 -- next = "cpu_breakdown"
 -- text = "{where} is late because its CPU side launches work later than those of the others, which wait for it."
 -- advice = "See what its CPU threads do meanwhile: cpu_breakdown, data_loader_wait, op_summary, and the timeline; a pause of one rank may be garbage collection or a slow core."
 -- [[report.findings]]
--- when = "cause not in ('compute', 'host', 'start') and cause_cost_ns > 0.02 * nullif(window_sum_ns, 0)"
--- by = "cost_ns"
--- cost = { ns = "cost_ns", rows = "cause not in ('compute', 'host', 'start')", adds = ["rank", "cause"], topics = ["waiting"], detail = 3 }
+-- when = "cause not in ('compute', 'host', 'start') and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
+-- by = "charged_ns"
+-- cost = { ns = "charged_ns", rows = "cause not in ('compute', 'host', 'start')", adds = ["rank", "cause"], topics = ["waiting"], detail = 3 }
 -- next = "rank_balance"
 -- text = "{where} is late because of {cause}[ ({details})], which takes longer than on the others; they wait for it."
 -- advice = "Compare its gpu_breakdown and idle_causes with those of another rank."
 -- [[report.findings]]
--- when = "cause = 'start' and cause_cost_ns > 0.02 * nullif(window_sum_ns, 0)"
--- by = "cost_ns"
--- cost = { ns = "cost_ns", rows = "cause = 'start'", adds = ["rank"], topics = ["waiting"], detail = 3 }
+-- when = "cause = 'start' and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
+-- by = "charged_ns"
+-- cost = { ns = "charged_ns", rows = "cause = 'start'", adds = ["rank"], topics = ["waiting"], detail = 3 }
 -- next = "stragglers"
 -- text = "{where} enters its first collective late, and the others wait for it. Its recording begins later than theirs, so the cause is not recorded."
 -- advice = "Start the profilers of all ranks behind a barrier, and record two steps or more: then what the rank did since the last common collective is known."
@@ -291,21 +294,48 @@ costs as (
     group by c.run, c.rank, cause, k.detail
     having sum(c.cost_ns) <> 0 or sum(c.direct_ns) <> 0
 ),
-placed as (
+numbered as materialized (
+    select *, row_number() over (order by run, rank, cause, detail) as id from costs
+),
+placed as materialized (
     select
         *,
+        min(id) over (partition by run, rank, cause) as cause_id,
         sum(cost_ns) over (partition by run, rank, cause) as cause_cost_ns,
+        sum(greatest(cost_ns, 0)) over (partition by run, rank, cause) as above_ns,
         row_number() over (partition by run, rank, cause order by cost_ns desc) as place
-    from costs
+    from numbered
 ),
 details as (
     select
         run, rank, cause,
-        string_agg(format('{} {:.0f} %', detail, 100 * cost_ns / cause_cost_ns), ', ' order by place)
+        string_agg(format('{} {:.0f} %', detail, 100 * cost_ns / above_ns), ', ' order by place)
             || case when count(*) filter (cost_ns > 0) > 4 then ', …' else '' end as details
     from placed
     where place <= 4 and cost_ns > 0 and cause_cost_ns > 0 and detail is not null
     group by run, rank, cause
+),
+waited as (
+    select run, sum(cost_ns) as wait_ns from costs group by run
+),
+cause_weights as (
+    select c.run as part, c.id, w.wait_ns as total, greatest(c.cause_cost_ns, 0) as weight
+    from placed as c
+    join waited as w on c.run = w.run
+    where c.id = c.cause_id
+),
+cause_charges as materialized (
+    from apportion('cause_weights')
+),
+detail_weights as (
+    select c.cause_id as part, c.id, a.share as total, greatest(c.cost_ns, 0) as weight
+    from placed as c
+    join cause_charges as a on c.cause_id = a.id
+),
+charges_of_rows as (
+    select d.id, d.share as charged_ns, c.share as cause_charged_ns
+    from apportion('detail_weights') as d
+    join cause_charges as c on d.part = c.id
 ),
 class_times as (  -- the last cell of a lane, before its first cut, also holds what the next lane does behind its last cut
     select l.run, l.rank, c.state, sum(c.dur_ns) as dur_ns
@@ -350,9 +380,12 @@ select
     as_bigint(s.compute_ns) as compute_ns,
     as_bigint(s.median_compute_ns) as median_compute_ns,
     s.compute_ns / nullif(s.median_compute_ns, 0) as slowdown_factor,
-    s.classes, s.slow_classes
+    s.classes, s.slow_classes,
+    case when r.window_sum_ns is not null then as_bigint(zero_if_missing(g.id, g.charged_ns)) end as charged_ns,
+    case when r.window_sum_ns is not null then as_bigint(zero_if_missing(g.id, g.cause_charged_ns)) end as cause_charged_ns
 from ranks as r
 left join placed as c on r.run = c.run and r.rank = c.rank
+left join charges_of_rows as g on c.id = g.id
 left join details as d on c.run = d.run and c.rank = d.rank and c.cause = d.cause
 left join compared as s on r.run = s.run and r.rank = s.rank
 where matches(r.rank, $rank)

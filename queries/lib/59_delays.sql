@@ -246,6 +246,31 @@ with recursive _waits(hop, id, weight) as (
 )
 select hop, id, weight from _waits;
 
+-- apportion(shares): divide totals among rows in whole numbers. Rows have part, id, total and weight, 0 or more; of each part
+-- `share` is total * weight / (sum of weights), rounded down, and one more for the largest remainders (of equal ones the
+-- lowest id first), so that the shares add up to the total. 0 where no row has a weight; NULL beyond 128 bits.
+create or replace macro apportion(shares) as table
+with _weighted as (
+    select part, id, total::hugeint as total, weight::hugeint as weight, sum(weight) over (partition by part)::hugeint as weights
+    from query_table(shares)
+),
+_rounded as (
+    select
+        part, id, total,
+        case when weights = 0 then 0 else try(total * weight // weights) end as rounded,
+        case when weights = 0 then 0 else try(total * weight % weights) end as remainder,
+        weights > 0 as is_divided
+    from _weighted
+)
+select
+    part, id,
+    rounded + case
+        when is_divided and row_number() over (partition by part order by remainder desc, id)
+            <= total - sum(rounded) over (partition by part) then 1
+        else 0
+    end as share
+from _rounded;
+
 -- latenesses(waits): how much later than the others each rank enters each collective of wait_times() whose waits are known:
 -- its entry less the median of the entries of the other ranks (the mean of the middle two, rounded down), below 0 where it
 -- is early. A row is one run, collective and rank.

@@ -248,15 +248,25 @@ def job(shared_stores: Path) -> RunSummary:
     return found
 
 
-def test_the_generated_job_leads_with_its_straggler(job: RunSummary) -> None:
+def test_the_generated_job_leads_with_its_transfers_and_its_straggler(job: RunSummary) -> None:
+    """Without any transfer it would be 16.4 % shorter, without the slow GPU 11.0 %, by its simulator."""
     first, second, *others = job.leads
-    assert (first.query, first.rank) == ("straggler_causes", 2)
-    assert plain_text(first.sentence).startswith(
+    assert (first.query, "sends and receives" in first.sentence) == ("stragglers", True)
+    assert (second.query, second.rank) == ("straggler_causes", 2)
+    assert plain_text(second.sentence).startswith(
         "Rank 2 is late because its GPU is slow: it computes for 1.644 times the median of the ranks, and longer in "
-        "all of its 6 classes of kernels (gemm 67 %, attention 21 %, norm 6 %, optimizer 5 %)."
+        "all of its 6 classes of kernels (gemm 65 %, attention 21 %, norm 5 %, optimizer 5 %)."
     )
-    assert (second.query, "sends and receives" in second.sentence) == ("stragglers", True)
     assert any(each.rank == 5 and "CPU side" in each.sentence for each in others)
+
+
+def test_late_ranks_cost_no_more_than_all_waits(shared_stores: Path, job: RunSummary) -> None:
+    lab = tracelab.open(eight_ranks(shared_stores))
+    waits = sum(row["wait_ns"] for row in lab.query("stragglers").to_pylist())
+    causes = lab.query("straggler_causes").to_pylist()
+    assert (waits, sum(row["charged_ns"] for row in causes)) == (65_490_696, 65_490_696)
+    late = sum(lead.cost_ns for lead in job.leads if lead.query == "straggler_causes")
+    assert 0.75 * waits < late <= waits  # the others cost less than 1 % each
 
 
 def test_a_slow_gpu_is_one_finding_and_sends_count_as_transfers(shared_stores: Path, job: RunSummary) -> None:
@@ -264,9 +274,9 @@ def test_a_slow_gpu_is_one_finding_and_sends_count_as_transfers(shared_stores: P
     causes = lab.query("straggler_causes", rank=2).to_pylist()
     transfers = lab.query("stragglers").to_pylist()
     window_ns = sum(row["window_ns"] for row in lab.query("gpu_breakdown").to_pylist())
-    slow, sent, *_ = job.leads
+    sent, slow, *_ = job.leads
     assert (slow.cost_ns, slow.whole_ns) == (
-        sum(row["cost_ns"] for row in causes if row["cause"] == "compute"),
+        sum(row["charged_ns"] for row in causes if row["cause"] == "compute"),
         window_ns,
     )
     assert sent.cost_ns == sum(row["exposed_transfer_ns"] + row["exposed_p2p_ns"] for row in transfers)

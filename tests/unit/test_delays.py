@@ -3,8 +3,9 @@
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 import hypothesis.strategies as st
@@ -224,6 +225,32 @@ def test_causes_are_those_of_a_walk_through_every_nanosecond(memory: MemoryStore
     assert charged(rows) == {key: value for key, value in expected.items() if value}
     waits = sum(max(each.values()) - entry for each in job.collectives for entry in each.values())
     assert sum(row["cost_ns"] for row in rows) == waits
+    assert_waits_are_divided(rows)
+
+
+def apportion(total: int, weights: Sequence[int]) -> list[int]:
+    """Divide a total in proportion to weights, rounded by the largest remainders."""
+    exact = [Fraction(total * weight, sum(weights)) if sum(weights) else Fraction(0) for weight in weights]
+    shares = [int(each) for each in exact]
+    largest = sorted(range(len(weights)), key=lambda at: (shares[at] - exact[at], at))
+    for at in largest[: total - sum(shares)] if sum(weights) else []:
+        shares[at] += 1
+    return shares
+
+
+def assert_waits_are_divided(rows: Sequence[dict[str, Any]]) -> None:
+    """All waits are divided among the causes of ranks above 0, and what a cause has among its rows above 0."""
+    ordered = sorted(
+        (row for row in rows if row["cause"]),
+        key=lambda row: (row["rank"], row["cause"], row["detail"] is None, row["detail"]),
+    )
+    causes = [list(each) for _, each in groupby(ordered, key=lambda row: (row["rank"], row["cause"]))]
+    waits = sum(row["cost_ns"] for row in ordered)
+    weights = [max(0, sum(row["cost_ns"] for row in cause)) for cause in causes]
+    for cause, share in zip(causes, apportion(waits, weights), strict=True):
+        assert {row["cause_charged_ns"] for row in cause} == {share}
+        assert [row["charged_ns"] for row in cause] == apportion(share, [max(0, row["cost_ns"]) for row in cause])
+    assert sum(row["charged_ns"] for row in rows) == waits
 
 
 def test_a_wait_in_another_group_is_charged_to_the_rank_that_caused_it(memory: MemoryStore) -> None:
@@ -310,5 +337,6 @@ def test_a_cause_costs_about_the_waits_that_vanish_without_it(
     rows = memory.filled(stored_tables(simulation)).query("straggler_causes").to_pylist()
     assert (rows[0]["rank"], rows[0]["cause"]) == (rank, cause)
     assert sum(row["cost_ns"] for row in rows) == waits
+    assert_waits_are_divided(rows)
     cost = sum(row["cost_ns"] for row in rows if (row["rank"], row["cause"]) == (rank, cause))
     assert cost == pytest.approx(waits - without, rel=0.05)
