@@ -90,6 +90,7 @@ def _is_inheritable(number: int) -> bool:
 def _serve(requests: socket.socket) -> None:
     from torch import _dynamo  # noqa: F401  the first optimizer imports it
 
+    from tests.collect import fake_cuda  # noqa: F401
     from tracelab.collect.training import worker  # noqa: F401
     from tracelab.collect.workloads import find_workload, load_module
 
@@ -119,6 +120,7 @@ def _serve(requests: socket.socket) -> None:
 def _become_rank(arguments: list[str], environment: dict[str, str], folder: str, files: list[int]) -> None:
     import torch
 
+    from tests.collect import fake_cuda
     from tracelab.collect.training import worker
 
     os.setsid()
@@ -129,6 +131,7 @@ def _become_rank(arguments: list[str], environment: dict[str, str], folder: str,
     os.environ.update(environment)
     faulthandler.enable()
     torch.set_num_threads(int(environment.get("OMP_NUM_THREADS", os.cpu_count() or 1)))
+    fake_cuda.install_from_environment(Path(arguments[0]).name)
     code: int | str | None = 1
     try:
         worker.main(Path(*arguments))

@@ -1,0 +1,19 @@
+"""Runs of `collect train` on a node with GPUs, under the fake CUDA: what each feature asks of the device, in order."""
+
+import pytest
+
+from tests.collect import gpu_node
+from tests.needs import needs_torch
+
+pytestmark = [needs_torch, pytest.mark.usefixtures("_forked_ranks")]
+
+
+@pytest.fixture
+def node(tmp_path, monkeypatch):
+    return gpu_node.open_node(tmp_path, monkeypatch)
+
+
+def test_each_rank_computes_on_its_own_gpu(node):
+    run = node.train(parallel="ddp", gpus=2)
+    assert (run.status, run.json["gpus"], run.json["gpu"]) == ("ok", 2, "NVIDIA H100 80GB HBM3")
+    assert [run.calls(rank)[0] for rank in (0, 1)] == ["cuda.set_device 0", "cuda.set_device 1"]
