@@ -17,3 +17,11 @@ def test_each_rank_computes_on_its_own_gpu(node):
     run = node.train(parallel="ddp", gpus=2)
     assert (run.status, run.json["gpus"], run.json["gpu"]) == ("ok", 2, "NVIDIA H100 80GB HBM3")
     assert [run.calls(rank)[0] for rank in (0, 1)] == ["cuda.set_device 0", "cuda.set_device 1"]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16"])
+def test_replicas_of_data_parallel_compute_in_the_precision_of_the_run(node, precision):
+    run = node.train(parallel="dp", gpus=2, precision=precision)
+    assert (run.status, run.error) == ("ok", None)
+    dtypes = {line.partition(" ")[2] for line in run.calls() if line.startswith("autocast")}
+    assert dtypes == {"fp32": set(), "fp16": {"float16"}, "bf16": {"bfloat16"}}[precision]

@@ -97,7 +97,7 @@ def parallelize(context: RankContext, network: Any, sample: Callable[[], list[An
             network = torch.cuda.make_graphed_callables(network, tuple(sample()[:-1]))
     match settings.parallel:
         case "dp":
-            network = torch.nn.DataParallel(network, device_ids=context.devices)
+            network = torch.nn.DataParallel(_with_autocast(context, network), device_ids=context.devices)
         case "ddp":
             network = torch.nn.parallel.DistributedDataParallel(network, device_ids=context.devices or None)
         case "fsdp":
@@ -105,6 +105,22 @@ def parallelize(context: RankContext, network: Any, sample: Callable[[], list[An
     if settings.compile:
         network.compile()
     return network
+
+
+def _with_autocast(context: RankContext, network: Any) -> Any:  # noqa: ANN401
+    """Enter autocast in each replica: the threads of DataParallel enter it without a dtype, which means fp16."""
+    from torch.nn import Module
+
+    class Replica(Module):  # type: ignore[misc]  # torch carries no types here
+        def __init__(self) -> None:
+            super().__init__()
+            self.module = network
+
+        def forward(self, *inputs: Any) -> Any:  # noqa: ANN401
+            with context.autocast():
+                return self.module(*inputs)
+
+    return Replica()
 
 
 def _shard(torch: Any, context: RankContext, network: Any) -> Any:  # noqa: ANN401
