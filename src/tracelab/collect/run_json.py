@@ -57,10 +57,10 @@ def initial_run_json(settings: Settings, workload: Workload, placement: Placemen
         "flop_per_sample": None,
         "status": "not_run",
         "error": None,
-        **_machine(),
+        **describe_machine(),
         "torch_version": None,
         "cuda_version": None,
-        "git_commit": _commit(workload.path),
+        "git_commit": find_commit(workload.path),
         "started_at": datetime.now(UTC).isoformat(),
         "tags": dict(settings.tag),
         "axes": options.recorded_options(settings),
@@ -104,7 +104,7 @@ def _rank(outcome: Mapping[str, Any]) -> dict[str, Any]:
     return {name: outcome[name] for name in kept if outcome.get(name) is not None}
 
 
-def _machine() -> dict[str, Any]:
+def describe_machine() -> dict[str, Any]:
     """Return host, GPU, driver, and the clocks at the start; host_samples holds the clocks during the run."""
     gpus = list_gpus()
     first = gpus[0] if gpus else None
@@ -124,7 +124,7 @@ def _expected(settings: Settings, placement: Placement) -> dict[str, Any]:
     return {"ranks": ranks, "files": files}
 
 
-def _commit(path: Path) -> str | None:
+def find_commit(path: Path) -> str | None:
     """Return the commit of the workload's file; None if no repository tracks it."""
 
     def git(*arguments: str) -> str | None:

@@ -3,11 +3,9 @@
 import contextlib
 import json
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,25 +28,13 @@ from tracelab.collect.process.launch import (
 )
 from tracelab.collect.process.placement import Placement, place_ranks
 from tracelab.collect.profiling.external import ExternalProfiler, find_external_profiler
-from tracelab.collect.run_folder import RUN_JSON, claim_run_folder, release_reserve, write_json
-from tracelab.collect.run_json import final_run_json, initial_run_json
+from tracelab.collect.run_end import Result, finish_run, keep_log, scratch_folder
+from tracelab.collect.run_folder import claim_run_folder
+from tracelab.collect.run_json import initial_run_json
 from tracelab.collect.settings import Settings
 from tracelab.collect.training.worker import OUTCOME, PARTIAL_OUTCOME
 from tracelab.collect.workloads import Workload, find_workload
-from tracelab.errors import TracelabError
-from tracelab.foreign_text import escape_lines
 from tracelab.run_names import legal_run_name
-
-
-@dataclass(frozen=True)
-class Result:
-    """The result of a run."""
-
-    folder: Path
-    status: str
-    error: str | None
-    interrupted: int | None = None
-    """The signal that ended it, or None."""
 
 
 def train(settings: Settings, report: Callable[[str], None] = lambda _: None) -> Result:
@@ -78,7 +64,7 @@ def train(settings: Settings, report: Callable[[str], None] = lambda _: None) ->
             outcomes, interrupted = _run(placement, profiler, folder, signals)
         if is_first:
             outcomes |= rendezvous.collect_outcomes(folder, placement, signals)
-            return _finish(folder, description, outcomes, interrupted)
+            return finish_run(folder, description, outcomes, interrupted)
         rank, own = next(iter(outcomes.items()))
         rendezvous.write_outcome(folder, rank, own)
         return Result(folder, own["status"], own.get("error"), interrupted)
@@ -114,7 +100,7 @@ def _run(
 ) -> tuple[dict[int, dict[str, Any]], int | None]:
     """Start the ranks of this node, wait for them, and return their outcomes and the interrupting signal."""
     killed_before, interrupted, not_started = count_oom_kills(), None, "interrupted before it started"
-    with _scratch_folder() as scratch:
+    with scratch_folder() as scratch:
         workers: list[Worker] = []
         ends: list[ProcessExit] = []
         begun_s = time.monotonic()
@@ -152,16 +138,6 @@ def _run(
     if not outcomes:
         outcomes = {placement.ranks[0]: {"status": "failed", "error": not_started}}
     return outcomes, interrupted
-
-
-@contextlib.contextmanager
-def _scratch_folder() -> Iterator[Path]:
-    """Create a temporary folder on this node and delete it, even if the disk is full."""
-    folder = Path(tempfile.mkdtemp(prefix="tracelab-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -215,30 +191,5 @@ def _read_outcome(path: Path) -> dict[str, Any]:
 def _keep_logs(outcomes: Mapping[int, Mapping[str, Any]], scratch: Path, folder: Path) -> None:
     """Keep the output of ranks that failed."""
     for rank, outcome in outcomes.items():
-        if outcome["status"] != "ok" and (scratch / str(rank) / "log").exists():
-            with contextlib.suppress(OSError):
-                output = (scratch / str(rank) / "log").read_text("utf-8", "replace")
-                (folder / f"rank{rank}.log").write_text(escape_lines(status.hide_home(output) or ""), "utf-8")
-
-
-def _finish(
-    folder: Path, description: dict[str, Any], outcomes: dict[int, dict[str, Any]], interrupted: int | None
-) -> Result:
-    """Write the final run.json into the reserved disk space, and return the result."""
-    release_reserve(folder)
-    final_status, error = status.run_status(outcomes)
-    if interrupted is not None and final_status == "ok":
-        interrupted = None  # the signal arrived after the run had ended
-    if (
-        final_status == "ok"
-        and description["profiler"] == "kineto"
-        and description["gpus"]
-        and not status.has_gpu_work(outcomes)
-    ):
-        final_status, error = "no_kernels", "the trace contains no GPU work; check that --window covers steps that ran"
-    final = final_run_json(description, outcomes) | {"status": final_status, "error": error}
-    try:
-        write_json(folder / RUN_JSON, final)
-    except OSError as problem:
-        raise TracelabError(f"{folder / RUN_JSON}: cannot be written: {problem.strerror}; the run is lost") from problem
-    return Result(folder, final_status, error, interrupted)
+        if outcome["status"] != "ok":
+            keep_log(scratch / str(rank) / "log", folder / f"rank{rank}.log")

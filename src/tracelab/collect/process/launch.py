@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -67,6 +67,21 @@ class Worker:
             return False
         return False
 
+    def terminate(self) -> None:
+        """Send SIGTERM to the training process, not to a profiler around it, which would discard its report."""
+        if self.process.poll() is None:
+            with contextlib.suppress(OSError, ValueError):
+                os.kill(int((self.scratch / "pid").read_text()), signal.SIGTERM)
+                return
+            self.process.terminate()
+
+    def kill(self) -> None:
+        """Kill its session, with everything that it started."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.held.close()
+
 
 @dataclass(frozen=True)
 class ProcessExit:
@@ -106,7 +121,7 @@ def launch(argv: list[str], env: Mapping[str, str], rank: int, scratch: Path) ->
     return Worker(rank, process, scratch, os.fdopen(ours, "wb"))
 
 
-def supervise(workers: list[Worker], timeout_s: float | None) -> list[ProcessExit]:
+def supervise(workers: Sequence[Worker], timeout_s: float | None) -> list[ProcessExit]:
     """Wait until all have ended; terminate all at the time limit, and soon after one fails the others."""
     begun, why, terminated = time.monotonic(), "itself", 0.0
     first_failure: float | None = None
@@ -134,7 +149,7 @@ def supervise(workers: list[Worker], timeout_s: float | None) -> list[ProcessExi
     return [ProcessExit(worker.rank, worker.process.returncode, why, read_tail(worker.log)) for worker in workers]
 
 
-def shut_down(workers: list[Worker]) -> None:
+def shut_down(workers: Sequence[Worker]) -> None:
     """Terminate all, wait for them to save, and kill those that do not end."""
     terminate(workers)
     until = time.monotonic() + GRACE_S
@@ -143,23 +158,16 @@ def shut_down(workers: list[Worker]) -> None:
     kill(workers)
 
 
-def terminate(workers: list[Worker]) -> None:
-    """Send SIGTERM to the training process, not to a profiler around it, which would discard its report."""
+def terminate(workers: Sequence[Worker]) -> None:
+    """Send SIGTERM to all that run."""
     for worker in workers:
-        if worker.process.poll() is None:
-            with contextlib.suppress(OSError, ValueError):
-                os.kill(int((worker.scratch / "pid").read_text()), signal.SIGTERM)
-                continue
-            worker.process.terminate()
+        worker.terminate()
 
 
-def kill(workers: list[Worker]) -> None:
-    """Kill the sessions of all, with everything they started."""
+def kill(workers: Sequence[Worker]) -> None:
+    """Kill all, with everything they started."""
     for worker in workers:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(worker.process.pid, signal.SIGKILL)
-        worker.process.wait()
-        worker.held.close()
+        worker.kill()
 
 
 def read_tail(path: Path) -> str:

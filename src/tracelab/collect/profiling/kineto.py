@@ -2,26 +2,55 @@
 
 import contextlib
 import inspect
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from tracelab.collect import disk_errors
 from tracelab.collect.process.launch import SAVING
 from tracelab.collect.profiling.capture import DATA_LOADING
 from tracelab.collect.profiling.trace_check import TraceCheck, check_trace
 from tracelab.collect.run_folder import write_gzip, write_json
-from tracelab.collect.settings import Settings
 
 _ALPHA = 2
 """Index of alpha among the inputs of aten::add."""
 
 
+class KinetoSettings(Protocol):
+    """Settings of a run that Kineto needs."""
+
+    @property
+    def device(self) -> str:
+        """`cpu`, or another name where GPUs are recorded, too."""
+        ...
+
+    @property
+    def shapes(self) -> bool:
+        """Whether to record input shapes."""
+        ...
+
+    @property
+    def memory(self) -> bool:
+        """Whether to record allocations."""
+        ...
+
+    @property
+    def stacks(self) -> bool:
+        """Whether to record Python stacks."""
+        ...
+
+    @property
+    def flops(self) -> bool:
+        """Whether to count FLOPs per operator."""
+        ...
+
+
 class Kineto:
     """The profiler of one process; `files` lists what it wrote and with which exporter."""
 
-    def __init__(self, torch: Any, settings: Settings, rank: int, folder: Path, scratch: Path) -> None:  # noqa: ANN401
+    def __init__(self, torch: Any, settings: KinetoSettings, rank: int, folder: Path, scratch: Path) -> None:  # noqa: ANN401
         self._torch = torch
         self._settings = settings
         self._rank = rank
@@ -36,7 +65,8 @@ class Kineto:
     def prepare(self) -> None:
         """Start CUPTI and set up its buffers."""
         self._profile = self._build_profile()
-        self._profile.prepare_trace()
+        with _without_inductor(self._torch):
+            self._profile.prepare_trace()
 
     def start(self) -> None:
         """Start recording after synchronizing, so that no earlier work is recorded."""
@@ -141,6 +171,20 @@ class Kineto:
     def _synchronize(self) -> None:
         if self._torch.cuda.is_available() and self._torch.cuda.is_initialized():
             self._torch.cuda.synchronize()
+
+
+@contextlib.contextmanager
+def _without_inductor(torch: Any) -> Iterator[None]:  # noqa: ANN401
+    """Keep `prepare_trace` from importing torch._inductor, 2 s, for a setting that only its importers change."""
+    lazy_modules = getattr(torch, "_lazy_modules", None)
+    if not isinstance(lazy_modules, set) or "torch._inductor" in sys.modules or "_inductor" not in lazy_modules:
+        yield
+        return
+    lazy_modules.discard("_inductor")
+    try:
+        yield
+    finally:
+        lazy_modules.add("_inductor")
 
 
 def _scaled_flop(events: Iterable[Any]) -> Counter[tuple[str, str]]:

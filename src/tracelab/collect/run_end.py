@@ -1,0 +1,67 @@
+"""End a run: the output of ranks that failed, the final run.json, and the result."""
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tracelab.collect import status
+from tracelab.collect.run_folder import RUN_JSON, release_reserve, write_json
+from tracelab.collect.run_json import final_run_json
+from tracelab.errors import TracelabError
+from tracelab.foreign_text import escape_lines
+
+
+@dataclass(frozen=True)
+class Result:
+    """The result of a run."""
+
+    folder: Path
+    status: str
+    error: str | None
+    interrupted: int | None = None
+    """The signal that ended it, or None."""
+
+
+@contextlib.contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Create a temporary folder on this node and delete it, even if the disk is full."""
+    folder = Path(tempfile.mkdtemp(prefix="tracelab-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def keep_log(log: Path, target: Path) -> None:
+    """Keep the output of a rank that failed."""
+    if log.exists():
+        with contextlib.suppress(OSError):
+            output = log.read_text("utf-8", "replace")
+            target.write_text(escape_lines(status.hide_home(output) or ""), "utf-8")
+
+
+def finish_run(
+    folder: Path, description: dict[str, Any], outcomes: dict[int, dict[str, Any]], interrupted: int | None
+) -> Result:
+    """Write the final run.json into the reserved disk space, and return the result."""
+    release_reserve(folder)
+    final_status, error = status.run_status(outcomes)
+    if interrupted is not None and final_status == "ok":
+        interrupted = None  # the signal arrived after the run had ended
+    if (
+        final_status == "ok"
+        and description["profiler"] == "kineto"
+        and description["gpus"]
+        and not status.has_gpu_work(outcomes)
+    ):
+        final_status, error = "no_kernels", "the trace contains no GPU work; check that --window covers steps that ran"
+    final = final_run_json(description, outcomes) | {"status": final_status, "error": error}
+    try:
+        write_json(folder / RUN_JSON, final)
+    except OSError as problem:
+        raise TracelabError(f"{folder / RUN_JSON}: cannot be written: {problem.strerror}; the run is lost") from problem
+    return Result(folder, final_status, error, interrupted)
