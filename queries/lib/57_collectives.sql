@@ -180,7 +180,7 @@ _found as (
         case when n.note_id is not null then n.note else o.note end as note,
         o.collective as op_collective
     from _communication as c
-    left join _notes as n on c.note_id = n.note_id
+    left join _notes as n on c.run = n.run and c.note_id = n.note_id
     left join _on_ops as o on c.id = o.id
 ),
 _spacings as (  -- torch writes how the ranks of a group are spaced on ops alone

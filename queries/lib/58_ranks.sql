@@ -100,7 +100,7 @@ _located as materialized (
         coalesce(o.start_ns <= w.from_ns and o.end_ns >= w.from_ns or o.start_ns <= w.to_ns and o.end_ns >= w.to_ns, false)
             as is_cut
     from query_table(operations) as o
-    join _groups as g
+    join hint_small('_groups') as g
         on o.run = g.run and g.written = {
             'name': o.group_name, 'ranks': o.group_ranks, 'size': o.group_size, 'start': o.group_start,
             'stride': o.group_stride, 'comm_id': o.comm_id
@@ -286,7 +286,7 @@ _joined as materialized (  -- several kernels of one collective on a rank are on
         case when p.is_pair then sum(greatest(p.in_elements, p.out_elements)) else sum(p.in_elements) end,
         min(p.src_rank), min(p.dst_rank), min(p.root), bool_or(p.is_cut)
     from _placed as p
-    join _repeated as r on p.team = r.team and p.queue = r.queue and p.place = r.place and p.rank = r.rank
+    join hint_small('_repeated') as r on p.team = r.team and p.queue = r.queue and p.place = r.place and p.rank = r.rank
     group by p.run, p.team, p.queue, p.place, p.rank, p.is_pair
 ),
 _gathered as materialized (
@@ -295,8 +295,8 @@ _gathered as materialized (
         count(*) as ranks,
         max(members) as members,
         min(start_ns) as first_ns,
-        min(kind) as kind,
-        min(kind) <> max(kind) or min(dtype) <> max(dtype) as is_mismatched,
+        any_value(kind) as kind,
+        min(hash(kind)) <> max(hash(kind)) or min(hash(dtype)) filter (dtype is not null) <> max(hash(dtype)) filter (dtype is not null) as is_mismatched,
         min(elements) <> max(elements) as has_other_sizes,
         bool_or(is_cut) as is_cut
     from _joined
@@ -455,13 +455,10 @@ _sampled as (  -- 300 differences give 45,000 slopes
         s.last_ns - s.first_ns as span_ns,
         e.at_ns - s.first_ns as at_ns,
         e.offset_ns - s.base_ns as offset_ns
-    from (
-        select *, row_number() over (partition by run, low_rank, high_rank order by at_ns) as place
-        from _entered
-        where offset_ns is not null
-    ) as e
+    from _entered as e
     join _spans as s on e.run = s.run and e.low_rank = s.low_rank and e.high_rank = s.high_rank
-    where s.last_ns - s.first_ns > 10_000_000_000 and s.pairs >= 5 and e.place % greatest(1, (s.pairs + 299) // 300) = 0
+    where s.last_ns - s.first_ns > 10_000_000_000 and s.pairs >= 5 and e.offset_ns is not null
+    qualify row_number() over (partition by e.run, e.low_rank, e.high_rank order by e.at_ns) % greatest(1, (s.pairs + 299) // 300) = 0
 ),
 _slopes as (  -- over half of the span at least: between neighbors, what scatters would be the slope
     select a.run, a.low_rank, a.high_rank, median((b.offset_ns - a.offset_ns) / (b.at_ns - a.at_ns)) as drift

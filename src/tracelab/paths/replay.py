@@ -14,7 +14,8 @@ from tracelab.paths.chains import Chains, find_chains
 from tracelab.paths.columns import NONE, Array, cells
 from tracelab.paths.graph import CAUSE, GAP, Graph
 
-_CHECK_EVERY = 65_536
+_BLOCK_EVENTS = 4_096
+"""Events of a replay whose numbers are read at once: as Python's numbers they stay in the cache."""
 _MOST_ROUNDS = 100
 """Rounds in which events move behind what they depend on: dependencies in a circle, by noise of clocks, never end."""
 _TYPICAL_PERCENT = 5
@@ -214,7 +215,7 @@ class Replay:
         rows, waits = len(self.start), len(threads.wait)
         chains = self._find_chains()
         moments = np.where(threads.is_wait, graph.since[threads.wait], graph.start[threads.wait])
-        order = cells(self._order_events(chains, moments))
+        order = self._order_events(chains, moments)
         new_moments, node_start, node_end = (
             moments.copy(),
             np.empty(first + rows, np.int64),
@@ -226,64 +227,66 @@ class Replay:
         new_cause, new_before = np.zeros(rows, dtype=np.int8), np.full(rows, -1, dtype=np.int32)
         causes, befores = cells(new_cause), cells(new_before)
         after, awaited = self.waits
-        pointer = cells(np.searchsorted(after, np.arange(rows + 1)))
         awaited_rows, event_lag = cells(awaited), cells(self.event_lag)
-        stream, stream_lag = cells(graph.stream_before), cells(self.stream_lag)
-        launch, work, launch_lag = cells(self.launch_wait), cells(self.launch_work), cells(self.launch_lag)
-        rest, duration, meeting = cells(self.rest), cells(self.duration), cells(self.meeting)
-        chain_last, chain_ns, chain_launch_ns = cells(chains.last), cells(chains.stream_ns), cells(chains.launch_ns)
-        skipped = cells(np.ascontiguousarray(self.change.unawaited[first:]))
+        edges = np.searchsorted(after, np.arange(rows + 1))
+        of_rows = (
+            graph.stream_before, self.stream_lag, edges[:-1], edges[1:],
+            self.launch_wait, self.launch_work + self.launch_lag, self.rest, self.duration,
+            np.where(self.change.unawaited[first:], -1, self.meeting), chains.last,
+        )  # fmt: skip
+        chain_ns, chain_launch_ns = cells(chains.stream_ns), cells(chains.launch_ns)
         entered, last = [-1] * len(self.meetings), [-1] * len(self.meetings)
         joined = np.flatnonzero(self.meeting >= 0)
         joined = joined[np.argsort(self.meeting[joined], kind="stable")]
-        members = cells(joined)
+        members, transfers = cells(joined), cells(self.duration)
         bounds = cells(np.searchsorted(self.meeting[joined], np.arange(len(self.meetings) + 1)))
         own_wait, own_work = cells(threads.own_wait), cells(threads.own_work)
         awaited_row, other_wait = cells(threads.awaited_row), cells(threads.other_wait)
         other_work, thread_begins = cells(threads.other_work), cells(graph.start[threads.wait])
-        for count in range(len(order)):
-            if not count % _CHECK_EVERY:
-                check()
-            event = order[count]
-            if event < waits:
-                near = own_wait[event]  # threads begin when they began
-                moment = resumed[near] + own_work[event] if near >= 0 else thread_begins[event]
-                if (near := awaited_row[event]) >= 0:
-                    moment = max(moment, ends[near])
-                elif (near := other_wait[event]) >= 0:
-                    moment = max(moment, resumed[near] + other_work[event])
-                resumed[event] = moment
-            elif event < waits + rows:
-                row = event - waits
-                moment, why, source = NONE, 0, -1
-                if (near := stream[row]) >= 0:
-                    moment, why, source = ends[near] + stream_lag[row], _STREAM, near
-                for place in range(pointer[row], pointer[row + 1]):
-                    near = awaited_rows[place]
-                    if (at := ends[near] + event_lag[place]) > moment:
-                        moment, why, source = at, _EVENT, near
-                near = launch[row]
-                if near >= 0 and (at := resumed[near] + work[row] + launch_lag[row]) > moment:
-                    moment, why, source = at, _LAUNCH, near
-                moment = moment + rest[row] if why else begins[row]
-                causes[row], befores[row] = why, source
-                begins[row] = moment
-                moment += duration[row]
-                ends[row] = moment
-                if (place := chain_last[row]) != row:
-                    moment += chain_ns[row]
-                    if near >= 0 and (at := resumed[near] + chain_launch_ns[row]) > moment:
-                        moment = at
-                    ends[place] = moment
-                elif (number := meeting[row]) >= 0 and begins[row] > entered[number] and not skipped[row]:
-                    entered[number], last[number] = begins[row], row
-            else:
-                number = event - waits - rows
-                joining = members[bounds[number] : bounds[number + 1]]
-                if entered[number] < 0:  # all of its ranks are left out
-                    entered[number] = min(begins[row] for row in joining)
-                for row in joining:
-                    ends[row] = max(begins[row], entered[number] + duration[row])
+        for block in range(0, len(order), _BLOCK_EVENTS):
+            check()
+            events = order[block : block + _BLOCK_EVENTS]
+            some = events[(events >= waits) & (events < waits + rows)] - waits
+            timed_rows = zip(some.tolist(), *(column[some].tolist() for column in of_rows), strict=True)
+            for event in events.tolist():
+                if event < waits:
+                    near = own_wait[event]  # threads begin when they began
+                    moment = resumed[near] + own_work[event] if near >= 0 else thread_begins[event]
+                    if (near := awaited_row[event]) >= 0:
+                        moment = max(moment, ends[near])
+                    elif (near := other_wait[event]) >= 0:
+                        moment = max(moment, resumed[near] + other_work[event])
+                    resumed[event] = moment
+                elif event < waits + rows:
+                    row, stream, lag, since, until, launch, called, rest, duration, number, chain_end = next(timed_rows)
+                    moment, why, source = NONE, 0, -1
+                    if stream >= 0:
+                        moment, why, source = ends[stream] + lag, _STREAM, stream
+                    for place in range(since, until):
+                        near = awaited_rows[place]
+                        if (at := ends[near] + event_lag[place]) > moment:
+                            moment, why, source = at, _EVENT, near
+                    if launch >= 0 and (at := resumed[launch] + called) > moment:
+                        moment, why, source = at, _LAUNCH, launch
+                    moment = moment + rest if why else begins[row]
+                    causes[row], befores[row] = why, source
+                    begins[row] = moment
+                    if number >= 0 and moment > entered[number]:
+                        entered[number], last[number] = moment, row
+                    moment += duration
+                    ends[row] = moment
+                    if chain_end != row:
+                        moment += chain_ns[row]
+                        if launch >= 0 and (at := resumed[launch] + chain_launch_ns[row]) > moment:
+                            moment = at
+                        ends[chain_end] = moment
+                else:
+                    number = event - waits - rows
+                    joining = members[bounds[number] : bounds[number + 1]]
+                    if entered[number] < 0:  # all of its ranks are left out
+                        entered[number] = min(begins[row] for row in joining)
+                    for row in joining:
+                        ends[row] = max(begins[row], entered[number] + transfers[row])
         timed = _Times(new_moments, new_start, new_end, new_cause, new_before, np.array(entered), np.array(last))
         self._time_followers(chains, timed)
         return self._rebuild(timed, node_start, node_end)
