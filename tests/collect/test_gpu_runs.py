@@ -4,6 +4,7 @@ import pytest
 
 from tests.collect import gpu_node
 from tests.needs import needs_torch
+from tracelab.errors import UsageError
 
 pytestmark = [needs_torch, pytest.mark.usefixtures("_forked_ranks")]
 
@@ -25,3 +26,8 @@ def test_replicas_of_data_parallel_compute_in_the_precision_of_the_run(node, pre
     assert (run.status, run.error) == ("ok", None)
     dtypes = {line.partition(" ")[2] for line in run.calls() if line.startswith("autocast")}
     assert dtypes == {"fp32": set(), "fp16": {"float16"}, "bf16": {"bfloat16"}}[precision]
+
+
+def test_channels_last_weights_are_not_sharded(node):
+    with pytest.raises(UsageError, match="--channels-last and --parallel fsdp exclude each other"):
+        node.train("image_classification", parallel="fsdp", gpus=2, channels_last=True)

@@ -207,6 +207,10 @@ _CONTRADICTIONS: tuple[tuple[Callable[[Settings], bool], str], ...] = (
         lambda s: s.cuda_graphs and s.parallel in ("dp", "fsdp"),
         "--cuda-graphs works with --parallel none or ddp only",
     ),
+    (
+        lambda s: s.channels_last and s.parallel == "fsdp",
+        "--channels-last and --parallel fsdp exclude each other: FSDP shards contiguous weights only; use ddp",
+    ),
     (lambda s: s.cuda_graphs and s.compile, "--cuda-graphs and --compile exclude each other; choose one"),
     (
         lambda s: s.profiler == "ncu" and s.device == "cpu",
