@@ -40,7 +40,7 @@ select run, sweep, name, value
 from _tags
 where not regexp_matches(
     name,
-    '^(versions|capture|ranks|truth|sweep)\.|^(classes|dataset_size|ended_at|complexity|weights|truth|steps|warmup|validate|active'
+    '^(versions|capture|ranks|truth|sweep)\.|^(classes|dataset_size|ended_at|complexity|short_epoch|weights|truth|steps|warmup|validate|active'
     || '|wait|cycles|memory|shapes|stacks|flops|clock_control|metrics|timeout_s|sample_s|data_root)$'
 );
 comment on view run_settings is 'one setting of one run';

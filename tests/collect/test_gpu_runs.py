@@ -31,3 +31,25 @@ def test_replicas_of_data_parallel_compute_in_the_precision_of_the_run(node, pre
 def test_channels_last_weights_are_not_sharded(node):
     with pytest.raises(UsageError, match="--channels-last and --parallel fsdp exclude each other"):
         node.train("image_classification", parallel="fsdp", gpus=2, channels_last=True)
+
+
+@pytest.mark.parametrize("parallel", ["none", "ddp"])
+def test_a_graph_without_a_whole_batch_is_refused(node, parallel):
+    run = node.train(
+        cuda_graphs=True,
+        batch_size=8,
+        data_fraction=0.005,
+        parallel=parallel,
+        gpus=None if parallel == "none" else 2,
+        timeout_s=20,
+    )
+    share = {"none": 5, "ddp": 3}[parallel]  # of 1,024 sequences
+    assert run.status == "failed"
+    assert f"a rank's share of the data is {share} samples, fewer than --batch-size 8" in run.error
+
+
+def test_an_epoch_of_fewer_steps_than_requested_is_noted(node):
+    run = node.train(batch_size=2, data_fraction=0.005, steps=10)
+    assert (run.status, len([row for row in run.rows("steps") if row["phase"] == "train"])) == ("ok", 3)
+    assert run.json["short_epoch"] == "an epoch has 3 steps, fewer than --steps 10: a rank has 5 samples"
+    assert node.train(steps=10).json.get("short_epoch") is None

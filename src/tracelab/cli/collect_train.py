@@ -68,7 +68,8 @@ def command(**values: Any) -> None:  # noqa: ANN401  one for each field of Setti
     from tracelab.collect.train import train
 
     result = train(parse_settings(values), report=lambda line: print_lines(line, err=True))
-    print_lines(f"{result.folder}: {result.status}" + (f"; {result.error}" if result.error else ""), err=True)
+    explanation = "".join(f"; {each}" for each in (result.error, result.note) if each)
+    print_lines(f"{result.folder}: {result.status}{explanation}", err=True)
     if result.interrupted is not None:
         raise click.exceptions.Exit(_INTERRUPTED_BY.get(result.interrupted, INTERRUPTED))
     if result.status != "ok":

@@ -24,6 +24,8 @@ class Result:
     error: str | None
     interrupted: int | None = None
     """The signal that ended it, or None."""
+    note: str | None = None
+    """How it differs from what was requested, or None."""
 
 
 @contextlib.contextmanager
@@ -64,4 +66,4 @@ def finish_run(
         write_json(folder / RUN_JSON, final)
     except OSError as problem:
         raise TracelabError(f"{folder / RUN_JSON}: cannot be written: {problem.strerror}; the run is lost") from problem
-    return Result(folder, final_status, error, interrupted)
+    return Result(folder, final_status, error, interrupted, final.get("short_epoch"))

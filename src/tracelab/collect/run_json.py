@@ -83,7 +83,9 @@ def final_run_json(description: Mapping[str, Any], outcomes: Mapping[int, Mappin
         known["pin_memory"] = versions["pin_memory"]
     versions.pop("pin_memory", None)
     notes = {
-        name: first[name] for name in ("weights", "truth", "classes", "dataset_size") if first.get(name) is not None
+        name: first[name]
+        for name in ("weights", "truth", "classes", "dataset_size", "short_epoch")
+        if first.get(name) is not None
     }
     if cost.get("problem"):
         notes["complexity"] = cost["problem"]

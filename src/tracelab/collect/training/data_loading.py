@@ -7,6 +7,7 @@ from typing import Any
 
 from tracelab.collect.process.launcher_env import Job
 from tracelab.collect.settings import Settings
+from tracelab.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,19 @@ def training_loader(torch: Any, data: Any, settings: Settings, job: Job) -> Any:
         sampler = torch.utils.data.DistributedSampler(data, job.world_size, job.rank, seed=settings.seed)
     order = {"batch_size": settings.batch_size, "sampler": sampler, "shuffle": sampler is None}
     return _loader(torch, data, settings, order | {"drop_last": settings.cuda_graphs})  # a graph has one fixed shape
+
+
+def check_length(loader: Any, settings: Settings) -> str | None:  # noqa: ANN401
+    """Return a note if the data holds fewer steps than requested; raises UsageError if it holds no whole batch."""
+    share, steps = len(loader.sampler), len(loader)
+    if steps == 0:
+        raise UsageError(
+            f"--cuda-graphs needs whole batches, and a rank's share of the data is {share} samples, fewer than "
+            f"--batch-size {settings.batch_size}; lower --batch-size, or raise --data-fraction"
+        )
+    if settings.steps is not None and steps < settings.steps:
+        return f"an epoch has {steps} steps, fewer than --steps {settings.steps}: a rank has {share} samples"
+    return None
 
 
 def sample_batch(torch: Any, data: Any, settings: Settings) -> Any:  # noqa: ANN401

@@ -239,6 +239,7 @@ def _prepare_workload(module: Any, context: model_setup.RankContext, outcome: di
         path = options.weights or module.weights(own)
         outcome["weights"] = model_setup.load_weights(torch, network, path)
     loader = data_loading.training_loader(torch, data, options, context.job)
+    outcome["short_epoch"] = data_loading.check_length(loader, options)
     network = model_setup.parallelize(
         context, network, lambda: context.to_device(data_loading.sample_batch(torch, data, options))
     )
