@@ -2,8 +2,10 @@
 
 import pytest
 
-from tests.collect import gpu_node
+from tests.collect import fake_cuda, gpu_node
 from tests.needs import needs_torch
+from tracelab.collect.process.launcher_env import Job
+from tracelab.collect.training import worker
 from tracelab.errors import UsageError
 
 pytestmark = [needs_torch, pytest.mark.usefixtures("_forked_ranks")]
@@ -53,3 +55,30 @@ def test_an_epoch_of_fewer_steps_than_requested_is_noted(node):
     assert (run.status, len([row for row in run.rows("steps") if row["phase"] == "train"])) == ("ok", 3)
     assert run.json["short_epoch"] == "an epoch has 3 steps, fewer than --steps 10: a rank has 5 samples"
     assert node.train(steps=10).json.get("short_epoch") is None
+
+
+def test_more_ranks_than_gpus_are_refused(node, monkeypatch):
+    monkeypatch.setenv(fake_cuda.GPUS, "1")
+    run = node.train("gemm", parallel="ddp", gpus=2)
+    assert run.status == "failed"
+    assert "2 processes on this node, and each sees 1 GPU; start one process per GPU" in run.error
+
+
+@pytest.mark.parametrize(
+    ("launcher", "ranks", "visible", "ordinals"),
+    [
+        (None, 2, 2, [0, 1]),
+        ("torchrun", 2, 4, [0, 1]),
+        ("srun", 4, 1, [0, 0, 0, 0]),
+        ("srun", 4, 4, [0, 1, 2, 3]),
+    ],
+)
+def test_a_rank_uses_the_gpu_of_its_local_rank_or_the_one_it_sees(launcher, ranks, visible, ordinals):
+    jobs = [Job(rank, rank, ranks, ranks, launcher) for rank in range(ranks)]
+    assert [worker._choose_gpu(job, visible) for job in jobs] == ordinals
+
+
+@pytest.mark.parametrize(("launcher", "ranks", "visible"), [("torchrun", 2, 1), ("srun", 4, 2), (None, 3, 2)])
+def test_a_gpu_is_not_shared_by_ranks(launcher, ranks, visible):
+    with pytest.raises(UsageError, match="start one process per GPU"):
+        worker._choose_gpu(Job(0, 0, ranks, ranks, launcher), visible)

@@ -174,9 +174,21 @@ def _rank_context(torch: Any, task: RankTask) -> model_setup.RankContext:  # noq
         return model_setup.RankContext(torch, task.settings, task.job, torch.device("cpu"))
     if not torch.cuda.is_available():
         raise UsageError("torch sees no GPU; use --device cpu, or check nvidia-smi and torch.version.cuda")
-    device = task.job.local_rank % torch.cuda.device_count()  # srun may expose one GPU to each task
+    device = _choose_gpu(task.job, torch.cuda.device_count())
     torch.cuda.set_device(device)
     return model_setup.RankContext(torch, task.settings, task.job, torch.device("cuda", device))
+
+
+def _choose_gpu(job: Job, visible: int) -> int:
+    """Return the ordinal of this rank's GPU; refuse to share one, where NCCL fails and times mean nothing."""
+    if job.local_world_size <= visible:
+        return job.local_rank
+    if visible == 1 and job.launcher == "srun":  # --gpus-per-task: each task sees its own as GPU 0
+        return 0
+    raise UsageError(
+        f"{job.local_world_size} processes on this node, and each sees {visible} "
+        f"GPU{'s' if visible > 1 else ''}; start one process per GPU, or expose one to each task (srun --gpus-per-task 1)"
+    )
 
 
 def _check_support(module: Any, context: model_setup.RankContext) -> None:  # noqa: ANN401
