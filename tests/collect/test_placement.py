@@ -1,7 +1,12 @@
 """Ranks as torchrun and srun tell them."""
 
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
+from tracelab.collect.machine import gpu_source
 from tracelab.collect.process.launcher_env import first_host, read_launcher_env
 from tracelab.collect.process.placement import place_ranks
 from tracelab.collect.settings import Settings
@@ -26,6 +31,48 @@ SRUN = {
     "SLURM_PROCID": "6",
     "SLURM_LOCALID": "2",
 }
+
+
+@pytest.fixture
+def torch_sees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, str]]:
+    """Return the environment of a node without NVML and nvidia-smi, whose torch sees this number of GPUs."""
+
+    def node(gpus: int, *, driver: str | None) -> dict[str, str]:
+        monkeypatch.setattr(gpu_source, "open_gpu_source", lambda _environment: None)
+        monkeypatch.setattr(gpu_source, "NVIDIA_DRIVER", tmp_path / "nvidiactl")
+        monkeypatch.setattr(gpu_source, "OTHER_DRIVERS", (tmp_path / "dxg",))
+        monkeypatch.delitem(sys.modules, "torch", raising=False)
+        if driver:
+            (tmp_path / driver).touch()
+        (tmp_path / "torch.py").write_text(
+            f"class cuda: is_available = lambda: {gpus > 0}; device_count = lambda: {gpus}"
+        )
+        return {"PYTHONPATH": str(tmp_path)}
+
+    return node
+
+
+@pytest.mark.parametrize("driver", ["nvidiactl", "dxg"])
+def test_gpus_that_torch_alone_sees_are_used(torch_sees: Callable[..., dict[str, str]], driver: str) -> None:
+    environment = torch_sees(3, driver=driver)
+    placement = place_ranks(Settings("gemm", parallel="ddp"), environment)
+    assert (placement.settings.device, placement.gpus) == ("cuda", 3)
+
+
+@pytest.mark.parametrize("driver", ["dxg", None])
+def test_a_node_without_a_gpu_trains_on_its_cpu(torch_sees: Callable[..., dict[str, str]], driver: str | None) -> None:
+    assert place_ranks(Settings("gemm"), torch_sees(0, driver=driver)).settings.device == "cpu"
+
+
+def test_a_gpu_that_torch_cannot_use_is_an_error_and_no_silent_run_on_the_cpu(
+    torch_sees: Callable[..., dict[str, str]],
+) -> None:
+    environment = torch_sees(0, driver="nvidiactl")
+    with pytest.raises(UsageError, match="this node has NVIDIA's driver, but torch sees no GPU"):
+        place_ranks(Settings("gemm"), environment)
+    assert place_ranks(Settings("gemm", device="cpu"), environment).settings.device == "cpu"
+    hidden = environment | {"CUDA_VISIBLE_DEVICES": ""}
+    assert place_ranks(Settings("gemm"), hidden).settings.device == "cpu"
 
 
 def test_without_a_launcher_there_is_no_job() -> None:

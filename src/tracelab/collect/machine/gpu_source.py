@@ -1,13 +1,22 @@
 """Open the best available source of GPU states: NVML, else nvidia-smi, else an imported torch."""
 
 import os
+import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 from tracelab.collect.machine.gpu import Gpu
 from tracelab.collect.machine.nvidia_smi import open_nvidia_smi
 from tracelab.collect.machine.nvml import open_nvml
+
+NVIDIA_DRIVER = Path("/dev/nvidiactl")
+"""File of NVIDIA's driver on a node with a GPU."""
+OTHER_DRIVERS = tuple(map(Path, ("/dev/dxg", "/dev/kfd", "/dev/nvgpu", "/dev/nvhost-gpu")))
+"""Files of WSL's driver, AMD's, and two generations of Jetson's; nodes without a usable GPU may have them, too."""
+_COUNT = "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 0)"
+_TIMEOUT_S = 120.0
 
 
 class GpuSource(Protocol):
@@ -43,6 +52,22 @@ def list_gpus(environment: Mapping[str, str] | None = None) -> list[Gpu]:
         return source.cards()
     finally:
         source.close()
+
+
+def count_torch_gpus(environment: Mapping[str, str]) -> int | None:
+    """Return the number of GPUs that torch sees, counted by a process of its own; None on a node without a GPU driver.
+
+    For nodes where neither NVML nor nvidia-smi answers: containers without the utility capability, AMD, Jetson, WSL.
+    """
+    if not any(path.exists() for path in (NVIDIA_DRIVER, *OTHER_DRIVERS)):
+        return None
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _COUNT], env=dict(environment), capture_output=True, check=False, timeout=_TIMEOUT_S
+        )
+        return int(done.stdout)
+    except (OSError, ValueError, subprocess.TimeoutExpired):  # ValueError: no torch, or one that fails
+        return 0
 
 
 def _of_torch(torch: Any) -> list[Gpu]:  # noqa: ANN401  probed, never imported

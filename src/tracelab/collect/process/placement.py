@@ -4,7 +4,8 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tracelab.collect.machine import list_gpus
+from tracelab.collect.machine import count_torch_gpus, gpu_source, list_gpus
+from tracelab.collect.machine.gpu import visible_device_entries
 from tracelab.collect.process.launcher_env import Job, read_launcher_env
 from tracelab.collect.settings import Settings, validate_settings
 from tracelab.errors import UsageError
@@ -39,7 +40,7 @@ class Placement:
 def place_ranks(settings: Settings, environment: Mapping[str, str] | None = None) -> Placement:
     """Resolve automatic settings for this node or launcher; raises UsageError if they cannot be met."""
     environment = os.environ if environment is None else environment
-    gpus_visible = len(list_gpus(environment)) if settings.device != "cpu" else 0
+    gpus_visible = _count_gpus(settings, environment)
     device = ("cuda" if gpus_visible else "cpu") if settings.device == "auto" else settings.device
     resolved = validate_settings(replace(settings, device=device))
     job = read_launcher_env(environment)
@@ -53,6 +54,22 @@ def place_ranks(settings: Settings, environment: Mapping[str, str] | None = None
         resolved = replace(resolved, gpus=resolved.gpus or gpus_visible or 1)
     world_size = resolved.gpus or 1 if resolved.parallel in ("ddp", "fsdp") else 1
     return Placement(resolved, Job(world_size=world_size, local_world_size=world_size), tuple(range(world_size)))
+
+
+def _count_gpus(settings: Settings, environment: Mapping[str, str]) -> int:
+    """Count the visible GPUs; raises UsageError for an automatic device where torch cannot use the node's GPU."""
+    if settings.device == "cpu":
+        return 0
+    if listed := len(list_gpus(environment)):
+        return listed
+    hidden = visible_device_entries(environment) == []
+    counted = None if hidden else count_torch_gpus(environment)
+    if settings.device == "auto" and counted == 0 and gpu_source.NVIDIA_DRIVER.exists():
+        raise UsageError(
+            "this node has NVIDIA's driver, but torch sees no GPU; check nvidia-smi and torch.version.cuda, "
+            "or choose --device cpu"
+        )
+    return counted or 0
 
 
 def _place_launched(settings: Settings, job: Job) -> Placement:

@@ -186,8 +186,8 @@ def _choose_gpu(job: Job, visible: int) -> int:
     if visible == 1 and job.launcher == "srun":  # --gpus-per-task: each task sees its own as GPU 0
         return 0
     raise UsageError(
-        f"{job.local_world_size} processes on this node, and each sees {visible} "
-        f"GPU{'s' if visible > 1 else ''}; start one process per GPU, or expose one to each task (srun --gpus-per-task 1)"
+        f"{job.local_world_size} processes on this node, and each sees {visible} GPU{'s' if visible > 1 else ''}; "
+        "start one process per GPU, or expose one to each task (srun --gpus-per-task 1)"
     )
 
 
