@@ -72,8 +72,7 @@ def create_windows(
             con.unregister(name)
 
 
-def measured_times(con: duckdb.DuckDBPyConnection, run: str) -> tuple[float | None, float | None]:
-    """Return the measured time of a run, and that of a step on a device; None where it is not known."""
-    rows = con.execute("select window_ns, step_ns from report.windows where run = $run", {"run": run}).fetchall()
-    window_ns, step_ns = rows[0] if rows else (None, None)
-    return window_ns or None, step_ns or None
+def measured_times(con: duckdb.DuckDBPyConnection) -> dict[str, tuple[float | None, float | None]]:
+    """Return by run its measured time, and that of a step on a device; None where one is not known."""
+    rows = con.execute("select run, window_ns, step_ns from report.windows").fetchall()
+    return {run: (window_ns or None, step_ns or None) for run, window_ns, step_ns in rows}

@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
 from tracelab.output.units import Quantity, format_scaled
 
 
@@ -38,19 +36,23 @@ _NO_TIMES = (
     "nothing on a GPU took any time that is known; record its kernels (activities=[CPU, CUDA], nsys --trace=cuda)"
 )
 Rows = list[dict[str, Any]]
+FIGURE_QUERIES = (
+    *("recordings", "gpu_breakdown", "step_breakdown", "idle_causes", "stragglers", "mfu"),
+    *("cpu_communication", "data_loader_wait"),
+)
+"""Queries that the figures are computed from."""
+WORK_QUERIES = {"kernel_class_share": ("class", "dur_ns"), "op_summary": ("op", "self_ns")}
+"""Queries of what takes most of the time, the first one that has rows: their columns of the name and of the time."""
 
 
-def compute_figures(
-    tables: Mapping[str, pa.Table | None], missing: Mapping[str, str], run: str, window_ns: float | None
-) -> list[Figure]:
-    """Compute the figures of a run from the answers by query, and the reasons why some have none.
+def compute_figures(answers: Mapping[str, Rows], missing: Mapping[str, str], window_ns: float | None) -> list[Figure]:
+    """Compute the figures of a run from its rows by query, and the reasons why some have none.
 
     `window_ns` is the run's measured time.
     """
 
     def rows(name: str) -> Rows:
-        table = tables.get(name)
-        return [] if table is None else [row for row in table.to_pylist() if row["run"] == run]
+        return answers.get(name, [])
 
     breakdown = rows("gpu_breakdown")
     step_time = _step_time(rows("step_breakdown") or rows(MEASURED_STEPS))
@@ -77,17 +79,18 @@ def compute_figures(
     ]
 
 
-def describe_work(tables: Mapping[str, pa.Table | None], run: str) -> str:
-    """Return which classes of kernels take most of the kernel time of a run, communication apart; else which ops."""
-    classes, ops = tables.get("kernel_class_share"), tables.get("op_summary")
-    if text := _largest(classes, run, "class", "dur_ns"):
+def describe_work(answers: Mapping[str, Rows]) -> str:
+    """Return which classes of kernels take most of the kernel time of a run, communication apart; else which ops.
+
+    `answers` are the run's rows of WORK_QUERIES.
+    """
+    if text := _list_largest(answers.get("kernel_class_share", []), *WORK_QUERIES["kernel_class_share"]):
         return f"Time of computing kernels: {text}"
-    text = _largest(ops, run, "op", "self_ns")
+    text = _list_largest(answers.get("op_summary", []), *WORK_QUERIES["op_summary"])
     return f"Self time of ops: {text}" if text else ""
 
 
-def _largest(table: pa.Table | None, run: str, name: str, amount: str) -> str:
-    rows = [row for row in table.to_pylist() if row["run"] == run] if table is not None else []
+def _list_largest(rows: Rows, name: str, amount: str) -> str:
     spent: dict[str, int] = {}
     for row in rows:
         if row[name] not in (None, "communication") and not row[name].startswith("c10d::") and row[amount]:

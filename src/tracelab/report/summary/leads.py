@@ -2,12 +2,14 @@
 
 import html
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from shlex import quote
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tracelab.output.units import Quantity, format_scaled
 from tracelab.query import library
@@ -15,7 +17,7 @@ from tracelab.query.report_rules import LEAST_SHARE, Finding
 from tracelab.query.spec import Query
 from tracelab.report.answers import ReportSession
 from tracelab.report.costs import ADDED, COST, COST_SHARE, MATCHING, WHOLE, matching_rows_sql
-from tracelab.report.sentences import build_context, fill_sentence
+from tracelab.report.sentences import FindingContext, build_context, fill_sentence
 from tracelab.report.summary.figures import format_share
 from tracelab.store import execution
 
@@ -88,35 +90,39 @@ def plain_text(rendered: str) -> str:
 
 
 def find_leads(
-    session: ReportSession, run: str, answers: Mapping[str, tuple[Query, pa.Table]], ceilings: Sequence[Ceiling] = ()
-) -> FoundLeads:
-    """Return the findings about a run that cost at least the least share, the largest rest first, and count the others.
+    session: ReportSession,
+    answers: Mapping[str, tuple[Query, pa.Table]],
+    ceilings: Mapping[str, Sequence[Ceiling]],
+) -> dict[str, FoundLeads]:
+    """Return by run the findings that cost at least the least share, the largest rest first, and count the others.
 
-    `ceilings` bound what findings of some topics cost together: waiting that computing hides costs nothing.
+    `ceilings` bound by run what findings of some topics cost together: waiting that computing hides costs nothing.
+    Runs without any finding are left out.
     """
-    found: list[Lead] = []
-    below = 0
+    found: dict[str, list[Lead]] = defaultdict(list)
+    below: Counter[str] = Counter()
     for query, table in answers.values():
         if query.report is None or "run" not in table.column_names:
             continue
-        session.con.register("every_run", table)
-        session.con.register("wanted", pa.table({"run": pa.array([run], pa.string())}))
-        own = execution.fetch_table(session.con, "from every_run where run in (select run from wanted)")
-        session.con.unregister("every_run")
-        session.con.unregister("wanted")
-        if not own.num_rows:
-            continue
-        session.con.register("answer", own)
+        session.con.register("answer", table)
         for finding in session.findings_of(query):
             if finding.cost and finding.cost.leads:
-                leads, few = _leads_of(session, run, query, finding, own)
-                found += leads
+                leads, few = _leads_of(session, query, finding, table)
+                for run, each in leads:
+                    found[run].append(each)
                 below += few
         session.con.unregister("answer")
-    return FoundLeads(
-        tuple(derive_shares(limit(explain(found, LEAST_SHARE), ceilings, LEAST_SHARE), ceilings)),
-        below,
-    )
+    return {
+        run: FoundLeads(
+            tuple(
+                derive_shares(
+                    limit(explain(found[run], LEAST_SHARE), ceilings.get(run, ()), LEAST_SHARE), ceilings.get(run, ())
+                )
+            ),
+            below[run],
+        )
+        for run in {*found, *below}
+    }
 
 
 def limit(leads: Sequence[Lead], ceilings: Sequence[Ceiling], least_share: float) -> list[Lead]:
@@ -187,42 +193,53 @@ def list_findings(numbers: Sequence[int]) -> str:
 
 
 def _leads_of(
-    session: ReportSession, run: str, query: Query, finding: Finding, table: pa.Table
-) -> tuple[list[Lead], int]:
-    """Return the leads of one finding, one for all rows whose costs add up, and the number of those below 1 %."""
+    session: ReportSession, query: Query, finding: Finding, table: pa.Table
+) -> tuple[list[tuple[str, Lead]], Counter[str]]:
+    """Return the leads of one finding with their runs, and by run the number of those below the least share.
+
+    A lead is for all rows whose costs add up. One statement covers all runs: planning it takes longer than its rows.
+    """
     every = replace(finding, most=table.num_rows, each=None)
     rows = execution.fetch_table(
-        session.con, matching_rows_sql(every, "", table.column_names, least_share=0, by_cost=True)
+        session.con, matching_rows_sql(every, "run", table.column_names, least_share=0, by_cost=True)
     )
     shares = [share or 0 for share in rows.column(COST_SHARE).to_pylist()]
-    below = sum(0 < share < LEAST_SHARE for share in shares)
+    runs = map(str, rows.column("run").to_pylist())
+    below = Counter(run for run, share in zip(runs, shares, strict=True) if 0 < share < LEAST_SHARE)
     # more than the measured time is no part of it
     costly = rows.filter(pa.array([LEAST_SHARE <= share <= 1 for share in shares], pa.bool_()))
-    if not costly.num_rows:
-        return [], below
-    context = build_context(query, table, costly, several=False)
     leads = []
-    for at, row in enumerate(costly.to_pylist()):
-        rank, share, added = row.get("rank"), row[COST_SHARE], row[ADDED]
-        leads.append(
-            Lead(
-                query=query.name,
-                finding=finding,
-                cost_ns=row[COST],
-                whole_ns=row[WHOLE],
-                added=added,
-                share=share,
-                unexplained=share,
-                rest=share,
-                rank=rank,
-                step=row.get("step"),
-                sentence=fill_sentence(finding.text, context, at),
-                advice=fill_sentence(finding.advice, context, at) if finding.advice else "",
-                evidence=f"`{finding.when}` holds for {row[MATCHING]:,} of {table.num_rows:,} rows of {query.name}",
-                next_command=next_command(finding.next_query or query.name, run, rank if added == 1 else None),
-            )
-        )
+    for run in dict.fromkeys(costly.column("run").to_pylist()):
+        own, all_rows = (each.filter(pc.equal(each.column("run"), run)) for each in (costly, table))
+        context = build_context(query, all_rows, own, several=False)
+        leads += [
+            (str(run), _build_lead(query, finding, context, at, row, all_rows.num_rows))
+            for at, row in enumerate(own.to_pylist())
+        ]
     return leads, below
+
+
+def _build_lead(
+    query: Query, finding: Finding, context: FindingContext, at: int, row: Mapping[str, Any], checked: int
+) -> Lead:
+    """Build the lead of a row, the one `at` a place in its context; `checked` rows of the run were checked."""
+    rank, share, added = row.get("rank"), row[COST_SHARE], row[ADDED]
+    return Lead(
+        query=query.name,
+        finding=finding,
+        cost_ns=row[COST],
+        whole_ns=row[WHOLE],
+        added=added,
+        share=share,
+        unexplained=share,
+        rest=share,
+        rank=rank,
+        step=row.get("step"),
+        sentence=fill_sentence(finding.text, context, at),
+        advice=fill_sentence(finding.advice, context, at) if finding.advice else "",
+        evidence=f"`{finding.when}` holds for {row[MATCHING]:,} of {checked:,} rows of {query.name}",
+        next_command=next_command(finding.next_query or query.name, str(row["run"]), rank if added == 1 else None),
+    )
 
 
 def next_command(name: str, run: str, rank: int | None) -> str:

@@ -1,5 +1,6 @@
 """Summarize runs of a store: what they are, five figures, and what costs most."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,8 +14,10 @@ from tracelab.query.report_rules import LEAST_SHARE
 from tracelab.query.spec import Query
 from tracelab.report.answers import Answer, ReportSession, open_report_session
 from tracelab.report.summary.figures import (
+    FIGURE_QUERIES,
     MEASURED_STEPS,
     WITHOUT_GPU,
+    WORK_QUERIES,
     Figure,
     Rows,
     compute_figures,
@@ -37,10 +40,8 @@ _COUNTERS_ONLY = (
 _NOTHING_RECORDED = (
     "No timeline is recorded. What there is: tracelab query profiler_summary --run {run}, or tracelab query recordings"
 )
-_FIGURES = (
-    *("recordings", "gpu_breakdown", "step_breakdown", "idle_causes", "mfu"),
-    *("kernel_class_share", "op_summary", "cpu_breakdown", "cpu_communication", "data_loader_wait"),
-)
+_FIGURES = frozenset({*FIGURE_QUERIES, *WORK_QUERIES, "cpu_breakdown"})
+"""Queries of the figures, of the work, and of the measured time."""
 
 
 @dataclass(frozen=True)
@@ -110,36 +111,54 @@ def summarize_answers(session: ReportSession, answers: Mapping[str, Answer]) -> 
         for name, answer in answers.items()
         if name in needed and answer.table is not None
     }
-    return [_summarize_run(session, run, tables, missing, known) for run in session.run_names]
+    of_runs = _rows_by_run(tables)
+    ceilings = {run: _ceilings(rows.get("gpu_breakdown", [])) for run, rows in of_runs.items()}
+    found = find_leads(session, known, ceilings)
+    times = measured_times(session.con)
+    return [
+        _summarize_run(
+            session, run, of_runs.get(run, {}), missing, found.get(run, FoundLeads((), 0)), times.get(run, (None, None))
+        )
+        for run in session.run_names
+    ]
+
+
+def _rows_by_run(tables: Mapping[str, pa.Table | None]) -> dict[str, dict[str, Rows]]:
+    """Return by run and query the rows that the figures are computed from."""
+    of_runs: dict[str, dict[str, Rows]] = defaultdict(lambda: defaultdict(list))
+    for name in (*FIGURE_QUERIES, MEASURED_STEPS, *WORK_QUERIES):
+        table = tables.get(name)
+        if table is None:
+            continue
+        columns = ["run", *WORK_QUERIES[name]] if name in WORK_QUERIES else table.column_names
+        for row in table.select(columns).to_pylist():
+            of_runs[row["run"]][name].append(row)
+    return of_runs
 
 
 def _summarize_run(
     session: ReportSession,
     run: str,
-    tables: Mapping[str, pa.Table | None],
+    answers: Mapping[str, Rows],
     missing: Mapping[str, str],
-    known: Mapping[str, tuple[Query, pa.Table]],
+    found: FoundLeads,
+    times: tuple[float | None, float | None],
 ) -> RunSummary:
-    window_ns, step_ns = measured_times(session.con, run)
-    figures = compute_figures(tables, missing, run, window_ns)
-    recorded = _rows(tables.get("recordings"), run)
+    """Summarize a run from its rows by query, its findings, and its measured time, in all and per step."""
+    window_ns, step_ns = times
+    figures = compute_figures(answers, missing, window_ns)
+    recorded = answers.get("recordings", [])
     if not figures_known(figures) and not any(row[kind] for row in recorded for kind in _EVENTS):
         counted = any(row["metrics"] for row in recorded)
         note = _COUNTERS_ONLY if counted else _NOTHING_RECORDED
         return RunSummary(run, describe_run(recorded), (), "", (), note.format(run=quote(run)), window_ns)
-    breakdown = _rows(tables.get("gpu_breakdown"), run)
-    found = find_leads(session, run, known, _ceilings(breakdown))
-    work = describe_work(tables, run)
+    work = describe_work(answers)
     note = "" if found.leads else _no_lead(figures, work, run, is_all=session.all_findings)
-    balance = describe_balance(breakdown, found)
+    balance = describe_balance(answers.get("gpu_breakdown", []), found)
     return RunSummary(
         *(run, describe_run(recorded), tuple(figures), work, found.leads, note),
         *(window_ns, balance, session.all_findings, figures[0].value if step_ns is None else step_ns),
     )
-
-
-def _rows(table: pa.Table | None, run: str) -> list[dict[str, Any]]:
-    return [row for row in table.to_pylist() if row["run"] == run] if table is not None else []
 
 
 def figures_known(figures: Sequence[Figure]) -> bool:
