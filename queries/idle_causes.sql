@@ -62,7 +62,7 @@
 -- by = "unknown_ns"
 -- cost = { ns = "unknown_ns", adds = true, topics = ["data", "host", "launches", "dependency"], detail = 1 }
 -- text = "{where} idles for {unknown_ns of window_ns} of its window before work whose launch is not known, so that the cause is not known either."
--- advice = "`tracelab doctor` finds which: launches that were not recorded (record the calls of the CUDA runtime and driver beside the kernels: `activities=[CPU, CUDA]` of the PyTorch profiler, `--trace=cuda` of nsys), or kernels that begin before their launch, because the clocks of CPU and GPU do not agree."
+-- advice = "`doctor` finds which: launches that were not recorded (record the calls of the CUDA runtime and driver beside the kernels: `activities=[CPU, CUDA]` of the PyTorch profiler, `--trace=cuda` of nsys), or kernels that begin before their launch, because the clocks of CPU and GPU do not agree."
 -- ///
 with activity as not materialized (  -- each use reads only its own columns
     select run, source, rank, pid, device, start_ns, end_ns, correlation

@@ -51,7 +51,8 @@
 -- cost = { ns = "charged_ns", rows = "cause = 'compute' and slow_classes = classes and classes > 1", adds = ["rank"], topics = ["waiting"], detail = 3 }
 -- next = "rank_balance"
 -- text = "{where} is late because its GPU is slow: it computes for {slowdown_factor} times the median of the ranks, and longer in all of its {classes} classes of kernels ({details}). The others wait for it."
--- advice = "Compare its clocks, power and temperature, and its share of the work, with those of another one; `what_if --change no_waits --of-rank` with the rank computes what the run takes without these waits."
+-- advice = "Compare its clocks, power and temperature, and its share of the work, with those of another one."
+-- what_if = "no_waits"
 -- [[report.findings]]
 -- when = "cause = 'compute' and slowdown_factor > 1.02 and (slow_classes < classes or classes < 2) and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "charged_ns"

@@ -66,7 +66,8 @@
 -- cost = { ns = "coalesce(exposed_transfer_ns, 0) + coalesce(exposed_p2p_ns, 0)", adds = true, topics = ["transfer"], detail = 2 }
 -- next = "collective_summary"
 -- text = "[{where}: ]part of its transfers runs while nothing computes[: {exposed_transfer_ns of dur_ns} of its collectives][, {exposed_p2p_ns of p2p_dur_ns} of its sends and receives]."
--- advice = "Overlap it with the backward pass (larger or smaller buckets, a stream of its own), or send less; `what_if --change ideal_network` computes what the run takes without any."
+-- advice = "Overlap it with the backward pass (larger or smaller buckets, a stream of its own), or send less."
+-- what_if = "ideal_network"
 -- ///
 with executions as not materialized (
     select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation

@@ -218,7 +218,8 @@ def test_losses_within_the_thresholds_are_stated_and_listed_on_request(small_los
         "exposed copies 0.5 %."
     )
     assert (ruled.leads, ruled.balance) == ((), known)
-    assert ruled.note.startswith("No finding exceeds the threshold of its rule. Next: tracelab query kernel_summary")
+    assert ruled.note == "No finding exceeds the threshold of its rule."
+    assert [command.split(" --")[0] for command in ruled.next_commands] == ["tracelab query kernel_summary"]
     assert [(each.query, each.rest) for each in whole.leads] == [("idle_causes", 0.06), ("nccl_share", 0.05)]
     assert whole.balance == (
         f"{known} The 2 findings explain 11.0 % of the measured time, and 0.5 % has other causes. "

@@ -13,6 +13,7 @@ from tests.build import build_store
 from tests.stores import eight_ranks
 from tracelab.cli import main
 from tracelab.errors import NoDataError
+from tracelab.output.commands import StoreCommands
 from tracelab.query.library import library
 from tracelab.query.report_rules import Cost, Finding
 from tracelab.report.summary import summarize as summarize_module
@@ -171,7 +172,8 @@ def test_a_run_of_counters_alone_has_no_figures_and_names_the_query(tmp_path: Pa
     metrics = [{"launch": 0, "device": 0, "kernel": "k", "metric": "dram__bytes.sum", "value": 7.0}]
     (found,) = summarize(build_store(tmp_path / "lab", {"kernel_metrics": metrics}))
     assert (found.figures, found.leads) == ((), ())
-    assert found.note.endswith("tracelab query roofline --run r")
+    store = tmp_path / "lab"
+    assert found.next_commands == (f"tracelab query roofline --run r --store {store}",)
     assert "no GPU" not in found.description
 
 
@@ -239,7 +241,7 @@ def test_python_has_the_text_the_rows_and_html(lab: Path) -> None:
 
 def test_no_line_is_wider_than_the_terminal(first: RunSummary) -> None:
     lines = list(summary_lines([first], 80))
-    assert max(len(line) for line in lines if "Next: " not in line and "Evidence" not in line) <= 80
+    assert max(len(line) for line in lines if ": tracelab " not in line and "Evidence" not in line) <= 80
 
 
 @pytest.fixture(scope="module")
@@ -296,10 +298,12 @@ def test_no_text_denies_what_a_finding_of_another_query_states(topic: str, denia
 
 def test_commands_have_lines_of_their_own_with_the_store(first: RunSummary) -> None:
     name = "r" * 40
-    run = replace(first, run=name, leads=(), note=f"Nothing exceeds. Next: tracelab query roofline --run {name}")
+    commands = StoreCommands(Path("my store"))
+    following = (commands.query("roofline", run=name),)
+    run = replace(first, run=name, leads=(), note="Nothing exceeds.", next_commands=following, commands=commands)
     for runs in ([run], [run] * 5):
-        lines = list(summary_lines(runs, 60, store="my store"))
-        assert f"Next: tracelab query roofline --run {name} --store 'my store'" in {line.strip() for line in lines}
+        lines = {line.strip() for line in summary_lines(runs, 60)}
+        assert f"Next: tracelab query roofline --run {name} --store 'my store'" in lines
 
 
 def test_steps_in_which_no_gpu_works_are_left_out_of_the_step_time(tmp_path: Path) -> None:

@@ -58,5 +58,4 @@ def command(
         answer.emit(summary_rows(summaries))
     else:
         most = None if all_findings else MOST_LEADS
-        named = None if store is None else str(store)
-        emit_lines(answer, lambda width: summary_lines(summaries, width, most_leads=most, store=named))
+        emit_lines(answer, lambda width: summary_lines(summaries, width, most_leads=most))

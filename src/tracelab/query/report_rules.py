@@ -40,6 +40,10 @@ TOPICS = ("waiting", "transfer", "data", "host", "launches", "dependency", "copi
 """What time can be lost to: waiting for other ranks, communication itself, waiting for data, a late CPU side, gaps
 between kernels, work that waits for other work, copies, low clocks, kernels that leave multiprocessors free."""
 
+NO_WAITS = "no_waits"
+WHAT_IF_CHANGES = (NO_WAITS, "ideal_network", "no_launch_gaps")
+"""Changes of the query what_if that a finding may name: those that take no other parameter than a rank."""
+
 _LAST = 99
 
 
@@ -83,6 +87,8 @@ class Finding:
     each: str | None
     cost: Cost | None = None
     next_query: str | None = None
+    what_if: str | None = None
+    """The change of the query what_if that removes the loss; `no_waits` is of the rank of the row."""
 
     def without_threshold(self) -> "Finding":
         """Return the finding for all rows with a cost, where the summary ranks it; else the finding itself."""
@@ -156,8 +162,10 @@ def parse_report(entry: Mapping[str, object], columns: Mapping[str, str]) -> Rep
 
 
 def _parse_finding(entry: object, columns: Mapping[str, str]) -> Finding:
-    if not isinstance(entry, dict) or set(entry) - {*_REQUIRED, "advice", "most", "each", "cost", "next"}:
-        raise ValueError("[[report.findings]] has when, by and text, and may have advice, most, each, cost and next")
+    if not isinstance(entry, dict) or set(entry) - {*_REQUIRED, "advice", "most", "each", "cost", "next", "what_if"}:
+        raise ValueError(
+            "[[report.findings]] has when, by and text, and may have advice, most, each, cost, next and what_if"
+        )
     texts = [entry.get(name) for name in _REQUIRED]
     advice, most, each = entry.get("advice"), entry.get("most", 1), entry.get("each")
     if not all(isinstance(text, str) for text in texts) or not isinstance(advice, str | None):
@@ -168,7 +176,11 @@ def _parse_finding(entry: object, columns: Mapping[str, str]) -> Finding:
         raise ValueError(f"[[report.findings]] has each = {each!r}, which is not a column of the query")
     when, by, text = map(str, texts)
     next_query = str(entry["next"]) if "next" in entry else None
-    return Finding(when, by, text, advice, int(most), each, _parse_cost(entry.get("cost"), columns), next_query)
+    what_if = entry.get("what_if")
+    if what_if is not None and what_if not in WHAT_IF_CHANGES:
+        raise ValueError(f"[[report.findings]] has what_if = {what_if!r}; expected one of {', '.join(WHAT_IF_CHANGES)}")
+    cost = _parse_cost(entry.get("cost"), columns)
+    return Finding(when, by, text, advice, int(most), each, cost, next_query, what_if)
 
 
 _COST_KEYS = frozenset({"ns", "of", "rows", "adds", "topics", "detail", "leads"})

@@ -6,12 +6,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
-from shlex import quote
 
 import duckdb
 import pyarrow as pa
 
 from tracelab.errors import NoDataError, UsageError
+from tracelab.output.commands import StoreCommands
 from tracelab.query import execute, library
 from tracelab.query.report_rules import Finding
 from tracelab.query.spec import Query, Value
@@ -54,6 +54,11 @@ class ReportSession:
     def several(self) -> bool:
         """Return whether several runs are selected, so that figures must name theirs."""
         return len(self.run_names) > 1
+
+    @property
+    def commands(self) -> StoreCommands:
+        """Return the commands that read the same store with the same clocks."""
+        return StoreCommands(self.store, aligned=self.alignment is not None)
 
     def findings_of(self, query: Query) -> tuple[Finding, ...]:
         """Return the findings of a query's header, without their thresholds if all are requested."""
@@ -146,8 +151,7 @@ class ReportSession:
 
     def _full_command(self, query: Query, values: Mapping[str, Value]) -> str:
         """Return the command that prints the complete result."""
-        options = "".join(f" --{name.replace('_', '-')} {quote(str(value))}" for name, value in values.items())
-        return f"tracelab query {query.name}{options}{' --aligned' if self.alignment else ''} --format csv"
+        return self.commands.query(query.name, **values, format="csv")
 
     def _choices(self, query: Query) -> list[dict[str, Value]]:
         """Return the values of the parameters that name runs."""

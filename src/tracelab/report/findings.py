@@ -13,7 +13,7 @@ from tracelab.report.answers import ReportSession
 from tracelab.report.costs import ADDED, CHECKED, COST_SHARE, MATCHING, STEP, matching_rows_sql
 from tracelab.report.html import escape_text, render_prose, render_value
 from tracelab.report.sentences import FindingContext, build_context, fill_sentence
-from tracelab.report.summary.leads import Lead, RunLeads, list_findings
+from tracelab.report.summary.leads import Lead, RunLeads, list_findings, what_if_command
 from tracelab.report.summary.symptoms import relate
 from tracelab.report.windows import ensure_windows
 from tracelab.store import execution
@@ -25,8 +25,8 @@ _MINOR = (
 _MOST_RUNS = 200
 """With more runs, the page shows the findings of the whole only."""
 _ALONE = (
-    "<p class=cut data-picked hidden>Findings on this run alone are in its own report: "
-    "<code>tracelab report --run</code> and its name.</p>"
+    "<p class=cut data-picked hidden>Findings on this run alone are in its own report, which the option --run "
+    "writes.</p>"
 )
 
 
@@ -70,6 +70,7 @@ def render_findings(session: ReportSession, query: Query, answer: pa.Table, lead
                 for row, place in enumerate(rows.to_pylist()):
                     run = place.get("run")
                     cost = render_cost(place, query.name, finding, (leads or {}).get(str(run), ()))
+                    cost += _render_what_if(session, finding, place)
                     items.setdefault(run if scope else None, []).append(
                         _render_item(at, finding, context, row, cost, sql, is_whole=not scope)
                     )
@@ -174,6 +175,12 @@ def render_cost(row: Mapping[str, Any], query: str, finding: Finding, leads: Seq
     known = f"; {causes} of the summary {part} part of it" if relation.numbers else ""
     kind, rank = ("Cost:", "") if finding.cost.leads else ("Bound: at most", "; the summary does not rank it")
     return f" <span class=cost>{kind} {_amount(share, row[STEP])}{added}{known}{rank}.</span>"
+
+
+def _render_what_if(session: ReportSession, finding: Finding, row: Mapping[str, Any]) -> str:
+    """Render the command that replays the run without the loss, where a change of what_if removes it."""
+    command = what_if_command(session.commands, finding, str(row.get("run")), row.get("rank"))
+    return f" <small>Without it: <code>{escape_text(command)}</code></small>" if command else ""
 
 
 def _amount(share: float, step_ns: float | None) -> str:

@@ -124,7 +124,8 @@ def render_head(session: ReportSession) -> str:
     files, events = sum(row[3] for row in rows), [row[2] for row in rows]
     events_text = "" if None in events else f"{sum(events):,} events of "
     picker = (
-        f"<label>Show <select id=run><option value=''>all runs{options}</select></label>{_ABSENT}"
+        f'<label>Show <select id=run data-command="{escape_text(session.commands.report())}">'
+        f"<option value=''>all runs{options}</select></label>{_ABSENT}"
         if len(runs) > 1
         else ""
     )

@@ -59,7 +59,7 @@ def render_timeline(session: ReportSession, leads: RunLeads | None = None) -> Se
         f"<p>{render_prose(_EXPLAINED)}</p>",
         _legend(embedded),
         *(_figure(number, run) for number, run in enumerate(embedded)),
-        _omission_note(len(devices)),
+        _omission_note(session, devices),
         _table(coarse, table_bins),
         f"<details class=definition><summary>Definition</summary><p>{render_prose(answer.query.prose)}</p></details>",
         f'<details class=sql id="sql-{answer.query.name}"><summary>SQL</summary>'
@@ -175,12 +175,15 @@ def _figure(number: int, run: dict[str, Any]) -> str:
     )
 
 
-def _omission_note(devices: int) -> str:
-    if devices <= MOST_DEVICES:
+def _omission_note(session: ReportSession, devices: Sequence[_Key]) -> str:
+    """State how many devices are not drawn, with the command that draws the first of them."""
+    if len(devices) <= MOST_DEVICES:
         return ""
+    run, rank, _ = devices[MOST_DEVICES]
+    command = session.commands.query("timeline", run=run, rank=rank, plot=f"{run}-rank{rank}.svg")
     return (
-        f"<p class=cut>{devices - MOST_DEVICES:,} of {devices:,} devices are not drawn; "
-        "one rank: <code>tracelab query timeline --rank N --plot rank.svg</code></p>"
+        f"<p class=cut>{len(devices) - MOST_DEVICES:,} of {len(devices):,} devices are not drawn; "
+        f"such as this one: <code>{escape_text(command)}</code></p>"
     )
 
 

@@ -1,7 +1,6 @@
 """Render the verdict on two runs, which a report of two runs begins with."""
 
 from collections.abc import Iterator, Sequence
-from shlex import quote
 
 from tracelab.compare import comparison, fetch, sentences, writers
 from tracelab.compare.comparability import NotComparableError
@@ -22,7 +21,7 @@ def render_verdict(session: ReportSession) -> str:
     """
     base, candidate = session.runs or session.run_names
     request = comparison.Request((base,), (candidate,))
-    command = f"tracelab compare {quote(base)} {quote(candidate)}"
+    command = session.commands.compare(base, candidate)
     try:
         if len(execute.stored_runs(session.con)) == len(session.run_names):
             compared = comparison.compare_source(fetch.Source(session.con), request)

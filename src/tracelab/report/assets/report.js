@@ -195,7 +195,7 @@ const tracelab = (() => {
     const parts = absent.length === 1 ? "1 part has" : absent.length + " parts have";
     details.append(element("summary", parts + " no data of this run"), element("p", absent.join(" · ")));
     const how = details.appendChild(element("p", "How to capture what they need is in the report of this run alone: "));
-    how.append(element("code", "tracelab report --run " + run));
+    how.append(element("code", document.getElementById("run").dataset.command + " --run " + run));
   }
 
   document.getElementById("run")?.addEventListener("change", (event) => {

@@ -30,7 +30,7 @@ _CLASSES = 4
 _LEAST_UNKNOWN = 0.001
 _NO_LOADER = (
     "no step waits for a marked data loader; record the CPU side of a loop over PyTorch's DataLoader, or put a range "
-    "around another one and name it: tracelab query data_loader_wait --loader-name"
+    "around another one and name it in the option --loader-name of data_loader_wait"
 )
 _NO_TIMES = (
     "nothing on a GPU took any time that is known; record its kernels (activities=[CPU, CUDA], nsys --trace=cuda)"
@@ -184,10 +184,10 @@ def _host_bound(rows: Rows) -> Figure:
     host_ns, unknown_ns = (sum(row[name] for row in rows) for name in ("host_ns", "unknown_ns"))
     idle_ns = sum(row["idle_ns"] for row in rows)
     if idle_ns and unknown_ns == idle_ns:
-        note = "no launch is known: see in tracelab doctor whether none was recorded, or the clocks do not agree"
+        note = "no launch is known: the doctor states whether none was recorded, or the clocks do not agree"
         return Figure("host-bound", None, "unknown", note)
     unknown = (
-        f"; {format_share(unknown_ns / window_ns)} more idle for unknown causes: record launches; see tracelab doctor"
+        f"; {format_share(unknown_ns / window_ns)} more idle for unknown causes: record launches; see the doctor"
         if unknown_ns >= _LEAST_UNKNOWN * window_ns
         else ""
     )
@@ -207,5 +207,5 @@ def _mfu(rows: Rows, missing: Mapping[str, str]) -> Figure:
         "MFU",
         None,
         "unknown",
-        f"{reason}; ingest ncu's counts, or tracelab query mfu --flop-per-step N --peak-gflop-per-s P",
+        f"{reason}; ingest ncu's counts, or query mfu with the options --flop-per-step and --peak-gflop-per-s",
     )

@@ -58,7 +58,8 @@ def _render_run(position: int, summary: RunSummary, *, named: bool, is_hidden: b
         )
     yield f"</dl><p>{escape_text(summary.work)}</p>" if summary.work else "</dl>"
     if not summary.leads:
-        yield f"<p>{escape_text(summary.balance)} {render_prose(summary.note)}</p>{_all_findings(summary)}</article>"
+        yield f"<p>{escape_text(summary.balance)} {render_prose(summary.note)}</p>{_next_commands(summary)}"
+        yield f"{_all_findings(summary)}</article>"
         return
     yield f"<p>What costs most, as shares of {describe_measured_time(summary)}:</p>"
     rendered = [_render_lead(lead, summary.step_ns, summary.run if is_drawn else None) for lead in summary.leads]
@@ -72,7 +73,13 @@ def _render_run(position: int, summary: RunSummary, *, named: bool, is_hidden: b
 def _all_findings(summary: RunSummary) -> str:
     if summary.has_all or not summary.figures:
         return ""
-    return "<p>All findings of 1 % or more: <code>tracelab report --all-findings</code></p>"
+    command = summary.commands.summary("--run", summary.run, "--all-findings")
+    return f"<p>All findings of 1 % or more: <code>{escape_text(command)}</code></p>"
+
+
+def _next_commands(summary: RunSummary) -> str:
+    commands = " or ".join(f"<code>{escape_text(each)}</code>" for each in summary.next_commands)
+    return f"<p>Next: {commands}</p>" if commands else ""
 
 
 def _render_lead(lead: Lead, step_ns: float | None, drawn_run: str | None) -> str:
@@ -80,11 +87,17 @@ def _render_lead(lead: Lead, step_ns: float | None, drawn_run: str | None) -> st
     advice = f" <span class=advice>{lead.advice}</span>" if lead.advice else ""
     return (
         f"<li><b class=share>{format_share(lead.rest)}{per_step}</b> {lead.sentence}{advice} "
-        f'<small>Next: <code>{escape_text(lead.next_command)}</code> <a href="#{lead.query}">Evidence</a>'
+        f"<small>Next: <code>{escape_text(lead.next_command)}</code>{_what_if(lead)} "
+        f'<a href="#{lead.query}">Evidence</a>'
         f"{_timeline_link(lead, drawn_run)}</small>"
         f"<details class=why><summary>Why?</summary> {render_prose(lead.evidence)}. "
         f'<a href="#sql-{lead.query}">SQL</a></details>'
     )
+
+
+def _what_if(lead: Lead) -> str:
+    """Render the command that replays the run without the loss."""
+    return f" Without it: <code>{escape_text(lead.what_if_command)}</code>" if lead.what_if_command else ""
 
 
 def _timeline_link(lead: Lead, run: str | None) -> str:

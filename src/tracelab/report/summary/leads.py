@@ -5,15 +5,15 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from shlex import quote
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tracelab.output.commands import StoreCommands
 from tracelab.output.units import Quantity, format_scaled
 from tracelab.query import library
-from tracelab.query.report_rules import LEAST_SHARE, Finding
+from tracelab.query.report_rules import LEAST_SHARE, NO_WAITS, Finding
 from tracelab.query.spec import Query
 from tracelab.report.answers import ReportSession
 from tracelab.report.costs import ADDED, COST, COST_SHARE, MATCHING, WHOLE, matching_rows_sql
@@ -23,6 +23,8 @@ from tracelab.store import execution
 
 MOST_EXPLAINED = 0.5
 """A symptom of which causes explain a larger part is not shown beside them."""
+_COMPARES_RANKS = frozenset({"rank_balance"})
+"""Queries that compare the ranks of a run, so that the row of one rank alone shows little."""
 _SAME_SHARE = 0.0005
 """Shares that differ by less look the same."""
 
@@ -59,6 +61,8 @@ class Lead:
     advice: str
     evidence: str
     next_command: str
+    what_if_command: str | None = None
+    """The replay of the run without the loss, where a change of what_if removes it."""
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -213,17 +217,24 @@ def _leads_of(
         own, all_rows = (each.filter(pc.equal(each.column("run"), run)) for each in (costly, table))
         context = build_context(query, all_rows, own, several=False)
         leads += [
-            (str(run), _build_lead(query, finding, context, at, row, all_rows.num_rows))
+            (str(run), _build_lead(session.commands, query, finding, context, at, row, all_rows.num_rows))
             for at, row in enumerate(own.to_pylist())
         ]
     return leads, below
 
 
-def _build_lead(
-    query: Query, finding: Finding, context: FindingContext, at: int, row: Mapping[str, Any], checked: int
+def _build_lead(  # noqa: PLR0917  what a row of the answer comes with
+    commands: StoreCommands,
+    query: Query,
+    finding: Finding,
+    context: FindingContext,
+    at: int,
+    row: Mapping[str, Any],
+    checked: int,
 ) -> Lead:
     """Build the lead of a row, the one `at` a place in its context; `checked` rows of the run were checked."""
-    rank, share, added = row.get("rank"), row[COST_SHARE], row[ADDED]
+    run, rank, share, added = str(row["run"]), row.get("rank"), row[COST_SHARE], row[ADDED]
+    is_of_rank = added == 1 or (finding.cost is not None and "rank" in (finding.cost.adds or ()))
     return Lead(
         query=query.name,
         finding=finding,
@@ -238,13 +249,21 @@ def _build_lead(
         sentence=fill_sentence(finding.text, context, at),
         advice=fill_sentence(finding.advice, context, at) if finding.advice else "",
         evidence=f"`{finding.when}` holds for {row[MATCHING]:,} of {checked:,} rows of {query.name}",
-        next_command=next_command(finding.next_query or query.name, str(row["run"]), rank if added == 1 else None),
+        next_command=next_command(commands, finding.next_query or query.name, run, rank if is_of_rank else None),
+        what_if_command=what_if_command(commands, finding, run, rank),
     )
 
 
-def next_command(name: str, run: str, rank: int | None) -> str:
+def next_command(commands: StoreCommands, name: str, run: str, rank: int | None) -> str:
     """Return the command that runs a query on the run, and on the rank where it takes one."""
     params = {param.name for param in library.find(name).params}
-    options = f" --run {quote(run)}" if "run" in params else ""
-    options += f" --rank {rank}" if "rank" in params and rank is not None and name != "rank_balance" else ""
-    return f"tracelab query {name}{options}"
+    values = {"run": run, "rank": None if name in _COMPARES_RANKS else rank}
+    return commands.query(name, **{param: value for param, value in values.items() if param in params})
+
+
+def what_if_command(commands: StoreCommands, finding: Finding, run: str, rank: int | None) -> str | None:
+    """Return the command that replays the run without the loss of a finding, None where no change removes it."""
+    if finding.what_if is None:
+        return None
+    of_rank = rank if finding.what_if == NO_WAITS else None
+    return commands.query("what_if", run=run, change=finding.what_if, of_rank=of_rank)

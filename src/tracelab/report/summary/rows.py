@@ -19,6 +19,7 @@ _FIELDS: list[tuple[str, pa.DataType]] = [
     ("text", pa.string()),
     ("note", pa.string()),
     ("next", pa.string()),
+    ("what_if", pa.string()),
 ]
 
 
@@ -27,8 +28,8 @@ def summary_rows(summaries: Sequence[RunSummary]) -> pa.Table:
 
     `kind` is figure or finding. `unit` is that of the `value`: ns or ratio. Of a figure a value of NULL is unknown,
     and `note` states what to record. Of a finding, `name` is the query, `value` the share of the run's measured time
-    that is lost to it, `step_ns` that share of a step, `text` the sentence, `note` the advice and `next` the command
-    that shows more.
+    that is lost to it, `step_ns` that share of a step, `text` the sentence, `note` the advice `next` the command that
+    shows more, and `what_if` the one that replays the run without the loss, where there is one.
     """
     rows: list[dict[str, object]] = []
     for each in summaries:
@@ -57,6 +58,7 @@ def summary_rows(summaries: Sequence[RunSummary]) -> pa.Table:
                 "text": plain_text(lead.sentence),
                 "note": plain_text(lead.advice) or None,
                 "next": lead.next_command,
+                "what_if": lead.what_if_command,
             }
             for lead in each.leads
         ]

@@ -4,11 +4,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 import pyarrow as pa
 
+from tracelab.output.commands import DEFAULT_STORE, StoreCommands
 from tracelab.query import library
 from tracelab.query.report_rules import LEAST_SHARE
 from tracelab.query.spec import Query
@@ -34,12 +34,8 @@ _LOST = {"idle": "idle", "exposed_comm": "exposed communication", "exposed_memor
 """Columns of gpu_breakdown, without their unit, in which GPUs do not compute."""
 _IDLE_TOPICS = frozenset({"data", "host", "launches", "dependency"})
 _COMMUNICATION_TOPICS = frozenset({"waiting", "transfer"})
-_COUNTERS_ONLY = (
-    "Only counters of single kernels are recorded, and no timeline. Next: tracelab query roofline --run {run}"
-)
-_NOTHING_RECORDED = (
-    "No timeline is recorded. What there is: tracelab query profiler_summary --run {run}, or tracelab query recordings"
-)
+_COUNTERS_ONLY = "Only counters of single kernels are recorded, and no timeline."
+_NOTHING_RECORDED = "No timeline is recorded."
 _FIGURES = frozenset({*FIGURE_QUERIES, *WORK_QUERIES, "cpu_breakdown"})
 """Queries of the figures, of the work, and of the measured time."""
 
@@ -66,6 +62,10 @@ class RunSummary:
     """Whether findings within the thresholds of their rules are among the leads, too."""
     step_ns: float | None = None
     """The measured time of one step on one device, of which a share is the cost per step; None without steps."""
+    next_commands: tuple[str, ...] = ()
+    """What shows more where there is no finding."""
+    commands: StoreCommands = DEFAULT_STORE
+    """Commands on the store of the run."""
 
     @property
     def has_gpu(self) -> bool:
@@ -150,14 +150,23 @@ def _summarize_run(
     recorded = answers.get("recordings", [])
     if not figures_known(figures) and not any(row[kind] for row in recorded for kind in _EVENTS):
         counted = any(row["metrics"] for row in recorded)
-        note = _COUNTERS_ONLY if counted else _NOTHING_RECORDED
-        return RunSummary(run, describe_run(recorded), (), "", (), note.format(run=quote(run)), window_ns)
+        note, names = (_COUNTERS_ONLY, ("roofline",)) if counted else (_NOTHING_RECORDED, ("recordings",))
+        names = ("profiler_summary",) if _has_summaries(session, run) else names
+        following = tuple(session.commands.query(name, run=run) for name in names)
+        return RunSummary(
+            *(run, describe_run(recorded), (), "", (), note, window_ns),
+            next_commands=following,
+            commands=session.commands,
+        )
     work = describe_work(answers)
-    note = "" if found.leads else _no_lead(figures, work, run, is_all=session.all_findings)
+    note = "" if found.leads else _no_lead(figures, is_all=session.all_findings)
+    following = () if found.leads or not work else (session.commands.query(_query_of_work(work), run=run),)
     balance = describe_balance(answers.get("gpu_breakdown", []), found)
     return RunSummary(
         *(run, describe_run(recorded), tuple(figures), work, found.leads, note),
         *(window_ns, balance, session.all_findings, figures[0].value if step_ns is None else step_ns),
+        next_commands=following,
+        commands=session.commands,
     )
 
 
@@ -166,7 +175,17 @@ def figures_known(figures: Sequence[Figure]) -> bool:
     return any(each.value for each in figures)
 
 
-def _no_lead(figures: Sequence[Figure], work: str, run: str, *, is_all: bool) -> str:
+def _has_summaries(session: ReportSession, run: str) -> bool:
+    """Return whether a run has sums that a profiler computed itself."""
+    return bool(session.con.execute("select 1 from summaries where run = $run limit 1", {"run": run}).fetchall())
+
+
+def _query_of_work(work: str) -> str:
+    """Return the query that has the kernels or ops that a text lists by class."""
+    return "kernel_summary" if work.startswith("Time") else "op_summary"
+
+
+def _no_lead(figures: Sequence[Figure], *, is_all: bool) -> str:
     least = f"No finding costs {100 * LEAST_SHARE:.0f} % of the measured time or more"
     if not any(each.text in WITHOUT_GPU for each in figures):
         known = ""  # the balance has all losses
@@ -174,9 +193,7 @@ def _no_lead(figures: Sequence[Figure], work: str, run: str, *, is_all: bool) ->
         losses = [each for each in figures if each.name in _LOSSES and each.value]
         largest = max(losses, key=lambda each: each.value or 0, default=None)
         known = f" (the largest: {largest.name} {largest.text})" if largest else ""
-    query = "kernel_summary" if work.startswith("Time") else "op_summary"
-    more = f" Next: tracelab query {query} --run {quote(run)}" if work else ""
-    return f"{least if is_all else 'No finding exceeds the threshold of its rule'}{known}.{more}"
+    return f"{least if is_all else 'No finding exceeds the threshold of its rule'}{known}."
 
 
 def describe_balance(rows: Rows, found: FoundLeads) -> str:

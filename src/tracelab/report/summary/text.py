@@ -1,10 +1,8 @@
 """Write summaries for people: a screen for one run, a line each for many."""
 
-import re
 import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
-from shlex import quote
 
 from tracelab.foreign_text import escape_controls
 from tracelab.output.result import Result
@@ -16,8 +14,6 @@ from tracelab.report.summary.summarize import RunSummary
 MOST_WHOLE = 3
 _NARROWEST_NOTE = 24
 """With more runs, each has two lines."""
-_COMMAND = re.compile(r"(Next|more|whole): tracelab [^,]*$")
-"""A line that ends with a command."""
 MOST_LEADS = 3
 """Findings of a run that are listed unless all are requested."""
 
@@ -41,36 +37,27 @@ class Summaries(tuple[RunSummary, ...]):
         return render_summaries(self, named=True)
 
 
-def summary_lines(
-    summaries: Sequence[RunSummary], width: int, *, most_leads: int | None = MOST_LEADS, store: str | None = None
-) -> Iterator[str]:
+def summary_lines(summaries: Sequence[RunSummary], width: int, *, most_leads: int | None = MOST_LEADS) -> Iterator[str]:
     """Yield the lines of the summaries, wrapped to a width; `most_leads` None lists all findings.
 
-    With `store`, the commands that they name read that store.
+    Each command has a line of its own, however long, to be copied whole.
     """
-    for line in _lines(summaries, width, most_leads):
-        yield f"{line} --store {quote(store)}" if store is not None and _COMMAND.search(line) else line
-
-
-def _wrap_note(note: str, width: int, indent: str) -> Iterator[str]:
-    """Wrap a note; a command at its end has a line of its own, to be copied whole."""
-    text, _, command = escape_controls(note).partition(" Next: ")
-    yield from _wrap(text, width, indent)
-    if command:
-        yield f"{indent}Next: {command}"
-
-
-def _lines(summaries: Sequence[RunSummary], width: int, most_leads: int | None) -> Iterator[str]:
     if len(summaries) > MOST_WHOLE:
         for each in summaries:
             yield from _short_lines(each, width)
         yield ""
-        yield "One run whole: tracelab summary --run NAME"
+        yield f"One run whole: {summaries[0].commands.summary('--run', summaries[0].run)}"
         return
     for at, each in enumerate(summaries):
         if at:
             yield ""
         yield from _run_lines(each, width, most_leads)
+
+
+def _note_lines(summary: RunSummary, width: int, indent: str) -> Iterator[str]:
+    yield from _wrap(escape_controls(summary.note), width, indent)
+    for command in summary.next_commands:
+        yield f"{indent}Next: {command}"
 
 
 def _short_lines(summary: RunSummary, width: int) -> Iterator[str]:
@@ -80,7 +67,7 @@ def _short_lines(summary: RunSummary, width: int) -> Iterator[str]:
         lead = summary.leads[0]
         yield from _wrap(f"{format_share(lead.rest)}  {plain_text(lead.sentence)}", width, "  ")
     else:
-        yield from _wrap_note(summary.note, width, "  ")
+        yield from _note_lines(summary, width, "  ")
 
 
 def _run_lines(summary: RunSummary, width: int, most_leads: int | None) -> Iterator[str]:
@@ -104,7 +91,7 @@ def _run_lines(summary: RunSummary, width: int, most_leads: int | None) -> Itera
     yield ""
     if not summary.leads:
         yield from _wrap(summary.balance, width, "")
-        yield from _wrap_note(summary.note, width, "")
+        yield from _note_lines(summary, width, "")
         yield from _all_findings_line(summary)
         return
     yield from _wrap(f"What costs most, as shares of {describe_measured_time(summary)}:", width, "")
@@ -121,7 +108,7 @@ def _run_lines(summary: RunSummary, width: int, most_leads: int | None) -> Itera
 def _all_findings_line(summary: RunSummary) -> Iterator[str]:
     """Yield the command that lists also what is within the thresholds of the rules, unless all is listed."""
     if summary.figures and not summary.has_all:
-        yield f"All findings of 1 % or more: tracelab summary --run {quote(summary.run)} --all-findings"
+        yield f"All findings of 1 % or more: {summary.commands.summary('--run', summary.run, '--all-findings')}"
 
 
 def describe_measured_time(summary: RunSummary) -> str:
@@ -141,6 +128,8 @@ def _lead_lines(number: int, lead: Lead, step_ns: float | None, width: int) -> I
         yield from _wrap(plain_text(lead.advice), width, "     ")
     yield from _wrap(f"Evidence: {lead.evidence}.", width, "     ")
     yield f"     Next: {lead.next_command}"
+    if lead.what_if_command:
+        yield f"     Without it: {lead.what_if_command}"
 
 
 def _wrap(text: str, width: int, indent: str, later: str | None = None) -> list[str]:
