@@ -82,3 +82,35 @@ def test_a_rank_uses_the_gpu_of_its_local_rank_or_the_one_it_sees(launcher, rank
 def test_a_gpu_is_not_shared_by_ranks(launcher, ranks, visible):
     with pytest.raises(UsageError, match="start one process per GPU"):
         worker._choose_gpu(Job(0, 0, ranks, ranks, launcher), visible)
+
+
+DIES = """import os, signal
+from dataclasses import dataclass
+import torch
+from torch import distributed
+
+
+@dataclass(frozen=True)
+class Settings:
+    device: str = "cpu"
+
+
+def workload(settings):
+    tensor = torch.ones(4, device=settings.device)
+    steps = []
+
+    def step():
+        steps.append(1)
+        if distributed.get_rank() == 1 and len(steps) == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        distributed.all_reduce(tensor)
+
+    return step
+"""
+
+
+def test_a_killed_rank_is_named_and_not_the_one_that_lost_it(node, tmp_path):
+    (tmp_path / "dies.py").write_text(DIES)
+    run = node.train(str(tmp_path / "dies.py"), parallel="ddp", gpus=2, steps=5)
+    assert (run.status, run.error) == ("failed", "rank 1: killed by SIGKILL")
+    assert "peer" in run.json["ranks"]["0"]["error"]

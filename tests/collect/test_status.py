@@ -109,6 +109,45 @@ def test_of_two_failures_the_first_counts() -> None:
     assert run_status(ranks) == ("failed", "rank 1: boom")
 
 
+KILLED = {"status": "failed", "error": "killed by SIGKILL"}
+RESET = {"status": "failed", "error": "RuntimeError: [gloo/pair.cc:588] Connection reset by peer", "at": 1.0}
+VANISHED = {"status": "failed", "error": "its process ended without writing an outcome", "vanished": True}
+ENDED = {"status": "failed", "error": "terminated because another rank failed", "collateral": True, "at": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "error"),
+    [
+        ({0: RESET, 1: KILLED, 2: ENDED}, "rank 1: killed by SIGKILL"),
+        ({0: RESET, 1: VANISHED, 2: ENDED}, "rank 1: its process ended without writing an outcome"),
+        ({0: ENDED, 1: RESET}, "rank 1: RuntimeError: [gloo/pair.cc:588] Connection reset by peer"),
+    ],
+)
+def test_a_rank_that_lost_its_peer_is_not_the_cause(outcomes: dict[int, dict[str, object]], error: str) -> None:
+    assert run_status(outcomes) == ("failed", error)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:4242",
+        "DistNetworkError: failed to recv, got 0 bytes",
+        "DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2356, remote process exited or there was a network error",
+        "DistBackendError: ncclRemoteError: A call failed possibly due to a network error",
+        "DistBackendError: [Rank 0] watchdog caught collective operation timeout",
+    ],
+)
+def test_errors_of_lost_peers_are_known(error: str) -> None:
+    assert run_status({0: {"status": "failed", "error": error, "at": 1.0}, 1: KILLED})[1] == "rank 1: killed by SIGKILL"
+
+
+def test_a_rank_that_nccl_s_watchdog_aborted_is_not_the_cause() -> None:
+    words = "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9)\nterminate called"
+    aborted = rank_outcome(ProcessExit(0, -signal.SIGABRT, "itself", words), {}, {}, killed_for_memory=False)
+    killed = rank_outcome(ProcessExit(1, -signal.SIGKILL, "itself", ""), {}, {}, killed_for_memory=False)
+    assert run_status({0: aborted, 1: killed}) == ("failed", "rank 1: killed by SIGKILL")
+
+
 def test_a_rank_that_was_ended_is_not_the_cause() -> None:
     ended = {"status": "failed", "error": "ended", "collateral": True}
     assert run_status({0: ended, 1: {"status": "timeout", "error": "late"}}) == ("timeout", "rank 1: late")

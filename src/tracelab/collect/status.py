@@ -17,6 +17,13 @@ OUT_OF_MEMORY = re.compile(
 NOT_PERMITTED = re.compile(
     r"ERR_NVGPUCTRPERM|CUPTI_ERROR_INSUFFICIENT_PRIVILEGES|insufficient privileges", re.IGNORECASE
 )
+PEER_LOST = re.compile(
+    r"connection (?:was )?(?:closed|reset|likely closed|refused)|reset by peer|closed by peer|broken pipe|"
+    r"failed to recv, got 0 bytes|ncclRemoteError|remote process exit|socket timeout|"
+    r"timed out waiting|watchdog caught collective|unhandled system error",
+    re.IGNORECASE,
+)
+"""Errors of gloo, NCCL and the store in a rank whose peer has ended: consequences, where another rank has a cause."""
 PERMISSION_HINT = (
     "this user may not profile the GPU (ERR_NVGPUCTRPERM): have an administrator set "
     "NVreg_RestrictProfilingToAdminUsers=0 for the nvidia module, start the container with --cap-add=SYS_ADMIN, "
@@ -65,7 +72,8 @@ def rank_outcome(
         return entries if entries.get("status") == "ok" else entries | {"status": "failed", "error": "interrupted"}
     if not outcome:
         code, error = status_of_exit(end, killed_for_memory)
-        return {**partial, "status": code, "error": error, "collateral": end.why == "others"}
+        aborted = end.code == -signal.SIGABRT and PEER_LOST.search(end.output) is not None  # by NCCL's watchdog
+        return {**partial, "status": code, "error": error, "collateral": end.why == "others", "lost_peer": aborted}
     if outcome.get("stopped") and end.why != "timeout":
         return {**outcome, "status": "failed", "error": "terminated because another rank failed", "collateral": True}
     if outcome["status"] == "timeout":
@@ -101,9 +109,19 @@ def run_status(outcomes: Mapping[int, Mapping[str, Any]]) -> tuple[str, str | No
     return str(worst["status"]), f"rank {rank}: {error}" if len(outcomes) > 1 else error
 
 
-def _severity(outcome: Mapping[str, Any]) -> tuple[bool, int, float]:
-    """Return a sort key: causes before collateral failures, then by status, then the earliest first."""
-    return bool(outcome.get("collateral")), RANKING.index(outcome["status"]), float(outcome.get("at") or "inf")
+def _severity(outcome: Mapping[str, Any]) -> tuple[int, int, float]:
+    """Return a sort key: causes before their consequences in other ranks, then by status, then the earliest first."""
+    return _distance_from_cause(outcome), RANKING.index(outcome["status"]), float(outcome.get("at") or "inf")
+
+
+def _distance_from_cause(outcome: Mapping[str, Any]) -> int:
+    """Return 0 for a cause, 1 for a process that vanished, 2 for a rank that lost a peer, 3 for one terminated here."""
+    if outcome.get("vanished"):
+        return 1
+    if outcome.get("collateral"):
+        return 3
+    lost_peer = outcome["status"] == "failed" and PEER_LOST.search(str(outcome.get("error") or ""))
+    return 2 if lost_peer or outcome.get("lost_peer") else 0
 
 
 def _signal_name(number: int) -> str:

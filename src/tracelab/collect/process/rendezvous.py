@@ -95,7 +95,7 @@ def collect_outcomes(
         missing -= set(outcomes)
         if missing:
             time.sleep(_POLL_S)
-    silent = {"status": "failed", "error": "its process ended without writing an outcome", "collateral": True}
+    silent = {"status": "failed", "error": "its process ended without writing an outcome", "vanished": True}
     return outcomes | {rank: dict(silent) for rank in missing}
 
 
