@@ -151,7 +151,7 @@ class CudaOnCpu(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
         name = getattr(func, "__name__", "")
-        if func is torch.device or name in ("__get__", "__set__"):
+        if func is torch.device or name in ("__get__", "__set__", "_parse_to"):
             return self._property(func, args, kwargs)
         self._check(name, args, pins=kwargs.pop("pin_memory", False))
         if name == "pin_memory":
@@ -189,13 +189,11 @@ class CudaOnCpu(TorchFunctionMode):
         if func == torch.Tensor.is_cuda.__get__:
             return is_marked(args[0])
         output = func(*args, **kwargs)
-        if func is torch.device:
-            return output
         if func.__name__ == "__set__":
             if is_marked(args[1]):
-                _mark(args[0])
-        elif is_marked(args[0]):
-            _mark(output)
+                args[0]._on_gpu = True
+        elif is_marked(args[0]) and isinstance(output, torch.Tensor):
+            output._on_gpu = True
         return output
 
     def _target(self, name, args, kwargs):

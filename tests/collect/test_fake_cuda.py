@@ -27,6 +27,8 @@ def test_a_tensor_on_a_gpu_is_marked_and_so_is_what_is_computed_from_it(cuda):
         True,
     )
     assert not there.cpu().is_cuda
+    network = torch.nn.Linear(2, 2).to(torch.device("cuda", 0))
+    assert (network.weight.is_cuda, network(there).is_cuda) == (True, True)
 
 
 @pytest.mark.parametrize("use", [

@@ -114,3 +114,41 @@ def test_a_killed_rank_is_named_and_not_the_one_that_lost_it(node, tmp_path):
     run = node.train(str(tmp_path / "dies.py"), parallel="ddp", gpus=2, steps=5)
     assert (run.status, run.error) == ("failed", "rank 1: killed by SIGKILL")
     assert "peer" in run.json["ranks"]["0"]["error"]
+
+
+def marks(run):
+    """Return the steps of a run and what the profiler did between them."""
+    kept = ("mark ProfilerStep", "kineto.", "profiler.", "host-wait")
+    return [line.removeprefix("mark Profiler") for line in run.calls() if line.startswith(kept)]
+
+
+@pytest.mark.parametrize(
+    ("options", "order"),
+    [
+        (
+            {"warmup": 2, "active": 2},
+            ["Step#0", "kineto.prepare_trace", "Step#1", "host-wait synchronize", "kineto.start_trace", "Step#2",
+             "Step#3", "host-wait synchronize", "kineto.stop_trace"],
+        ),
+        (
+            {"warmup": 1, "active": 1, "steps": 2},
+            ["kineto.prepare_trace", "Step#0", "host-wait synchronize", "kineto.start_trace", "Step#1",
+             "host-wait synchronize", "kineto.stop_trace", "Step#2"],
+        ),
+        (
+            {"warmup": 0, "active": 1, "wait": 1, "cycles": 2, "steps": 4},
+            ["kineto.prepare_trace", "Step#0", "host-wait synchronize", "kineto.start_trace", "Step#1",
+             "host-wait synchronize", "kineto.stop_trace", "kineto.prepare_trace", "Step#2", "host-wait synchronize",
+             "kineto.start_trace", "Step#3", "host-wait synchronize", "kineto.stop_trace"],
+        ),
+    ],
+)  # fmt: skip
+def test_a_step_passes_between_preparing_kineto_and_recording(node, options, order):
+    run = node.train(profiler="kineto", **options)
+    assert (run.status, run.error) == ("ok", None)
+    assert marks(run) == order
+
+
+def test_kineto_is_prepared_at_once_where_no_step_precedes_the_window(node):
+    run = node.train(profiler="kineto", warmup=0, active=1, steps=1)
+    assert marks(run)[:3] == ["kineto.prepare_trace", "host-wait synchronize", "kineto.start_trace"]

@@ -132,7 +132,7 @@ def test_a_rank_that_lost_its_peer_is_not_the_cause(outcomes: dict[int, dict[str
     [
         "RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:4242",
         "DistNetworkError: failed to recv, got 0 bytes",
-        "DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2356, remote process exited or there was a network error",
+        "DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2356, remote process exited",
         "DistBackendError: ncclRemoteError: A call failed possibly due to a network error",
         "DistBackendError: [Rank 0] watchdog caught collective operation timeout",
     ],

@@ -20,7 +20,7 @@ class Profiler(Protocol):
     """The profiler as a rank controls it."""
 
     def prepare(self) -> None:
-        """Initialize one step ahead, so that the cost of starting is not recorded."""
+        """Initialize a step before the first recorded one, so that the cost of starting is not recorded."""
         ...
 
     def start(self) -> None:
@@ -105,6 +105,7 @@ class StepCapture:
         self._cancellation = cancellation
         self._step = -1
         self._recording = False
+        self._prepared = False
         self._unsaved_step: int | None = None
         self.recorded = 0
         """Windows that were recorded, at least in part."""
@@ -123,6 +124,8 @@ class StepCapture:
         """Wrap the whole run; an interrupted run still saves what was recorded."""
         if self._schedule.window == "all":
             self._start(0)
+        elif self._schedule.begins(1):
+            self._prepare()
         try:
             yield
         except BaseException:
@@ -149,11 +152,15 @@ class StepCapture:
                 self._stop()
 
     def between_steps(self) -> None:
-        """Save a finished recording and prepare the next one, outside of any step."""
+        """Save a finished recording and prepare the next one, outside of any step.
+
+        A whole step runs between preparing and recording: the first launches under CUPTI are slow.
+        """
         with self._count_overhead():
             self._save()
-            if self._schedule.window != "all" and not self._recording and self._schedule.begins(self._step + 1):
-                self._call(self._profiler.prepare)
+            ahead = (self._step + 1, self._step + 2)
+            if self._schedule.window != "all" and not self._recording and any(map(self._schedule.begins, ahead)):
+                self._prepare()
         self._cancellation.check()
 
     @contextlib.contextmanager
@@ -173,9 +180,15 @@ class StepCapture:
             self._stop()
         self._save()
 
+    def _prepare(self) -> None:
+        if not self._prepared:
+            self._call(self._profiler.prepare)
+            self._prepared = True
+
     def _start(self, step: int) -> None:
         with self._cancellation.deferred():
             self._call(self._profiler.start)
+            self._prepared = False
             self._recording, self._unsaved_step = True, step
             self.recorded += 1
 
