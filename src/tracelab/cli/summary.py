@@ -17,6 +17,7 @@ _EPILOG = """\b
 Examples:
   tracelab summary
   tracelab summary --run main
+  tracelab summary --all-runs
   tracelab summary main --format json
 """
 
@@ -29,12 +30,14 @@ Examples:
     is_flag=True,
     help="List all findings that cost at least 1 % of the run, also those within the thresholds of their rules.",
 )
+@click.option("--all-runs", is_flag=True, help="List each run, also of many; by default those that matter.")
 def command(
     names: tuple[str, ...],
     runs: tuple[str, ...],
     store: Path | None,
     *,
     all_findings: bool,
+    all_runs: bool,
     aligned: bool,
     **output: Any,  # noqa: ANN401  options have all types
 ) -> None:
@@ -42,7 +45,9 @@ def command(
 
     Shares are of the run's measured time, the windows of all its GPUs added up (of all steps for waiting for data, of
     the windows of ranks on a CPU). A symptom that a listed cause explains is not listed again. What the run takes
-    without a cause is computed by the query what_if. Of more than three runs each has two lines.
+    without a cause is computed by the query what_if. Of more than three runs each has two lines. Of a store with more
+    than twelve those are listed that lose most to a cause, or whose step time is unlike that of runs with the same
+    settings.
 
     """
     if names and runs:
@@ -58,4 +63,5 @@ def command(
         answer.emit(summary_rows(summaries))
     else:
         most = None if all_findings else MOST_LEADS
-        emit_lines(answer, lambda width: summary_lines(summaries, width, most_leads=most))
+        every = all_runs or bool(names or runs)
+        emit_lines(answer, lambda width: summary_lines(summaries, width, most_leads=most, all_runs=every))

@@ -6,9 +6,12 @@ from tracelab.output.units import Quantity, format_scaled
 from tracelab.report.html import escape_text, render_prose
 from tracelab.report.summary.figures import format_share
 from tracelab.report.summary.leads import Lead
+from tracelab.report.summary.overview import Outlier, find_outliers, order_runs
 from tracelab.report.summary.summarize import RunSummary
 from tracelab.report.summary.text import MOST_LEADS, describe_measured_time
 
+_MOST_ROWS = 12
+"""Rows of the table and outliers that are not folded or left out."""
 MOST_WHOLE = 4
 """Of more runs there is one table, and the summary of the run that is selected."""
 
@@ -28,7 +31,30 @@ def render_summaries(summaries: Sequence[RunSummary], *, named: bool, drawn: Col
 
 
 def _render_table(summaries: Sequence[RunSummary]) -> str:
-    """Render a row for each run: its figures, and the finding that costs most."""
+    """Render step times unlike others, and a row for each run: its figures, and the finding that costs most.
+
+    The runs that lose the largest share to one finding come first, and many others are folded.
+    """
+    ordered = order_runs(summaries)
+    parts = [_render_outliers(find_outliers(summaries)), _render_rows(ordered[:_MOST_ROWS], "What costs most, by run")]
+    if others := ordered[_MOST_ROWS:]:
+        rows = _render_rows(others, "What costs most, in the other runs")
+        parts.append(f"<details class=more data-all><summary>{len(others):,} more runs</summary>{rows}</details>")
+    return "".join(parts)
+
+
+def _render_outliers(outliers: Sequence[Outlier]) -> str:
+    if not outliers:
+        return ""
+    items = "".join(
+        f"<li><b>{escape_text(each.summary.run)}</b>: {escape_text(each.sentence)} "
+        f"<small>Next: <code>{escape_text(each.command)}</code></small>"
+        for each in outliers[:_MOST_ROWS]
+    )
+    return f"<div data-all><p>Step times unlike those of the runs with the same settings:</p><ul>{items}</ul></div>"
+
+
+def _render_rows(summaries: Sequence[RunSummary], caption: str) -> str:
     found = dict.fromkeys(figure.name for each in summaries for figure in each.figures)
     names = sorted(found, key=lambda name: name == "MFU")  # the figures of GPUs and of CPUs, then what both have
     heads = "".join(f"<th>{escape_text(name)}" for name in ("run", *names, "what costs most"))
@@ -39,8 +65,8 @@ def _render_table(summaries: Sequence[RunSummary]) -> str:
         lead = f"<b>{format_share(each.leads[0].rest)}</b> {each.leads[0].sentence}" if each.leads else ""
         rows.append(f"<tr><th scope=row>{escape_text(each.run)}{cells}<td class=long>{lead}")
     return (
-        '<div class=scroll tabindex=0 role=region aria-label="Summary of each run" data-all><table class=runs>'
-        f"<caption>Summary of each run</caption><thead><tr>{heads}</thead><tbody>{''.join(rows)}</tbody></table></div>"
+        f'<div class=scroll tabindex=0 role=region aria-label="{caption}" data-all><table class=runs>'
+        f"<caption>{caption}</caption><thead><tr>{heads}</thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
 
 

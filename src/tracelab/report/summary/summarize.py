@@ -1,7 +1,7 @@
 """Summarize runs of a store: what they are, five figures, and what costs most."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from tracelab.report.summary.figures import (
     format_share,
 )
 from tracelab.report.summary.leads import Ceiling, FoundLeads, Lead, find_leads
+from tracelab.report.summary.settings import LEAST_COMPARABLE, fetch_settings
 from tracelab.report.table_cache import cache_small_tables
 from tracelab.report.windows import create_windows, measured_times
 
@@ -64,6 +65,8 @@ class RunSummary:
     """The measured time of one step on one device, of which a share is the cost per step; None without steps."""
     next_commands: tuple[str, ...] = ()
     """What shows more where there is no finding."""
+    settings: Hashable | None = None
+    """What the run has in common with those whose step times should agree with its own; None among few runs."""
     commands: StoreCommands = DEFAULT_STORE
     """Commands on the store of the run."""
 
@@ -115,12 +118,16 @@ def summarize_answers(session: ReportSession, answers: Mapping[str, Answer]) -> 
     ceilings = {run: _ceilings(rows.get("gpu_breakdown", [])) for run, rows in of_runs.items()}
     found = find_leads(session, known, ceilings)
     times = measured_times(session.con)
-    return [
+    summaries = [
         _summarize_run(
             session, run, of_runs.get(run, {}), missing, found.get(run, FoundLeads((), 0)), times.get(run, (None, None))
         )
         for run in session.run_names
     ]
+    if len(summaries) < LEAST_COMPARABLE:
+        return summaries
+    settings = fetch_settings(session.con)
+    return [replace(each, settings=settings.get(each.run)) for each in summaries]
 
 
 def _rows_by_run(tables: Mapping[str, pa.Table | None]) -> dict[str, dict[str, Rows]]:

@@ -9,11 +9,18 @@ from tracelab.output.result import Result
 from tracelab.output.units import Quantity, format_scaled
 from tracelab.report.summary.figures import NO_GPU, format_share
 from tracelab.report.summary.leads import Lead, plain_text
+from tracelab.report.summary.overview import Outlier, SharedLead, find_outliers, group_by_lead, order_runs
 from tracelab.report.summary.summarize import RunSummary
 
 MOST_WHOLE = 3
-_NARROWEST_NOTE = 24
 """With more runs, each has two lines."""
+_NARROWEST_NOTE = 24
+MOST_LISTED = 12
+"""With more runs, those that matter are listed."""
+MOST_SHARED = 5
+MOST_OUTLIERS = 5
+MOST_NAMED = 3
+"""Findings, outliers, and further runs of a finding that are listed of many runs."""
 MOST_LEADS = 3
 """Findings of a run that are listed unless all are requested."""
 
@@ -37,21 +44,101 @@ class Summaries(tuple[RunSummary, ...]):
         return render_summaries(self, named=True)
 
 
-def summary_lines(summaries: Sequence[RunSummary], width: int, *, most_leads: int | None = MOST_LEADS) -> Iterator[str]:
+def summary_lines(
+    summaries: Sequence[RunSummary], width: int, *, most_leads: int | None = MOST_LEADS, all_runs: bool = False
+) -> Iterator[str]:
     """Yield the lines of the summaries, wrapped to a width; `most_leads` None lists all findings.
 
-    Each command has a line of its own, however long, to be copied whole.
+    Few runs are whole, more have two lines each, and of many the runs that matter are listed, unless `all_runs`. Each
+    command has a line of its own, however long, to be copied whole.
     """
-    if len(summaries) > MOST_WHOLE:
-        for each in summaries:
+    if len(summaries) > MOST_LISTED and not all_runs:
+        yield from _overview_lines(summaries, width)
+    elif len(summaries) > MOST_WHOLE:
+        ordered = order_runs(summaries)
+        for each in ordered:
             yield from _short_lines(each, width)
         yield ""
-        yield f"One run whole: {summaries[0].commands.summary('--run', summaries[0].run)}"
-        return
-    for at, each in enumerate(summaries):
-        if at:
-            yield ""
-        yield from _run_lines(each, width, most_leads)
+        yield f"One run whole: {ordered[0].commands.summary('--run', ordered[0].run)}"
+    else:
+        for at, each in enumerate(summaries):
+            if at:
+                yield ""
+            yield from _run_lines(each, width, most_leads)
+
+
+def _overview_lines(summaries: Sequence[RunSummary], width: int) -> Iterator[str]:
+    """Yield the runs that matter of many: by the finding that costs most, and by step times unlike those of others."""
+    yield describe_runs(summaries)
+    shared, outliers = group_by_lead(summaries), find_outliers(summaries)
+    if shared:
+        yield ""
+        yield from _wrap(
+            "What costs most, each with the run that loses the largest share of its time to it:", width, ""
+        )
+    for number, group in enumerate(shared[:MOST_SHARED], 1):
+        first, lead = group.runs[0], group.lead
+        yield ""
+        text = f"{number}. {first.run}: {format_share(lead.rest)}. {plain_text(lead.sentence)}"
+        yield from _wrap(text, width, "  ", "     ")
+        if others := describe_others(group):
+            yield from _wrap(others, width, "     ")
+        yield f"     Next: {first.commands.summary('--run', first.run)}"
+    if outliers:
+        yield ""
+        yield from _wrap("Step times unlike those of the runs with the same settings:", width, "")
+    for outlier in outliers[:MOST_OUTLIERS]:
+        yield ""
+        yield from _wrap(f"- {outlier.summary.run}: {outlier.sentence}", width, "  ", "    ")
+        yield f"    Next: {outlier.command}"
+    yield ""
+    yield from _wrap(describe_rest(summaries, shared, outliers), width, "")
+    yield f"All runs: {summaries[0].commands.summary('--all-runs')}"
+
+
+def describe_runs(summaries: Sequence[RunSummary]) -> str:
+    """Return how many runs there are, and what was recorded of them."""
+    on_gpu = sum(bool(each.figures) and each.has_gpu for each in summaries)
+    without = sum(not each.figures for each in summaries)
+    kinds = {
+        "with GPU activity": on_gpu,
+        "on the CPU": len(summaries) - on_gpu - without,
+        "without a timeline": without,
+    }
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items() if count)
+    return f"{len(summaries):,} runs: {counts}."
+
+
+def describe_others(group: SharedLead) -> str:
+    """Return the other runs that lose most to what the first one loses most to, with their shares."""
+    others = group.runs[1:]
+    if not others:
+        return ""
+    names = [f"{each.run} {format_share(each.leads[0].rest)}" for each in others[:MOST_NAMED]]
+    more = f", and {len(others) - MOST_NAMED:,} more" if len(others) > MOST_NAMED else ""
+    runs = "another run" if len(others) == 1 else f"{len(others):,} other runs"
+    return f"It costs most in {runs}, too: {', '.join(names)}{more}."
+
+
+def describe_rest(summaries: Sequence[RunSummary], shared: Sequence[SharedLead], outliers: Sequence[Outlier]) -> str:
+    """Return what the list leaves out: further findings and outliers, and the runs without any."""
+    sentences = []
+    if further := shared[MOST_SHARED:]:
+        runs = sum(len(each.runs) for each in further)
+        sentences.append(
+            f"{_count(len(further), 'more finding')} of at most {format_share(further[0].lead.rest)} "
+            f"{'leads' if len(further) == 1 else 'lead'} {_count(runs, 'other run')}."
+        )
+    if len(outliers) > MOST_OUTLIERS:
+        sentences.append(f"{_count(len(outliers) - MOST_OUTLIERS, 'more run')} differ in step time.")
+    if without := sum(not each.leads for each in summaries):
+        least = "of 1 % or more" if summaries[0].has_all else "above the threshold of its rule"
+        sentences.append(f"{_count(without, 'run')} {'has' if without == 1 else 'have'} no finding {least}.")
+    return " ".join(sentences)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def _note_lines(summary: RunSummary, width: int, indent: str) -> Iterator[str]:
