@@ -16,7 +16,7 @@ from tests.build import build_store
 from tests.report.few_queries import report_of
 from tracelab.query.report_rules import Cost, Finding
 from tracelab.report.costs import ADDED, COST_SHARE, MATCHING, matching_rows_sql
-from tracelab.report.summary.leads import Ceiling, Lead, derive_shares
+from tracelab.report.summary.leads import Ceiling, Lead, derive_shares, rank_within
 from tracelab.report.summary.summarize import RunSummary, summarize
 from tracelab.report.summary.symptoms import relate
 from tracelab.report.summary.text import Summaries
@@ -236,4 +236,56 @@ def test_sections_list_losses_within_the_thresholds_on_request(small_losses: Pat
     page = report_of((*QUERIES[:2], "nccl_share"), small_losses, all_findings=True)
     (found,) = (each for each in re.findall(r"<li data-finding=.*?</details>", page, re.DOTALL) if idle in each)
     assert "Finding 1 of the summary" in found
-    assert "<code>unknown_ns &lt;&gt; 0</code>" in found
+    assert "<code>unknown_ns &gt; 0.1 * nullif(window_ns, 0)</code>, not true, with a cost, for <span>1 of 1" in found
+
+
+def test_findings_within_the_thresholds_follow_and_change_nothing() -> None:
+    """Of the host's 50 %, 5 % is waiting for data; the others share the 4 % that idle time has left."""
+    host, data = lead("host", 0.5, "host", 1, None), lead("data", 0.05, "data", 2, None)
+    host = with_topics(host, "host", "data")
+    launches, dependency = lead("launches", 0.06, "launches", 1, None), lead("depends", 0.02, "dependency", 1, None)
+    idle = Ceiling(frozenset({"host", "data", "launches", "dependency"}), 0.54, "idle time")
+    found = rank_within([data, launches, dependency], [host], [], [idle])
+    assert [(each.query, round(each.rest, 9), each.part_of) for each in found] == [
+        ("data", 0.05, (1,)),
+        ("launches", 0.03, ()),
+        ("depends", 0.01, ()),
+    ]
+    (_, first, *_) = derive_shares([host, *found], [idle])
+    assert first.sentence == "data. It costs 50.00 µs of 1.000 ms. That is part of finding 1."
+
+
+def with_topics(found: Lead, *topics: str) -> Lead:
+    assert found.finding.cost is not None
+    return replace(found, finding=replace(found.finding, cost=replace(found.finding.cost, topics=topics)))
+
+
+def test_rows_within_a_threshold_are_those_with_a_cost_for_which_the_rule_does_not_hold(
+    con: duckdb.DuckDBPyConnection,
+) -> None:
+    """Of 4000 ns, 10 + 4 are lost within the threshold of more than 10."""
+    rows = [("a", 0, "x", 20), ("a", 0, "y", 10), ("a", 1, "x", 4), ("a", 1, "y", 0), ("a", 2, "x", None)]
+    con.register("answer", pa.Table.from_pylist([dict(zip(COLUMNS, row, strict=False)) for row in rows]))
+    within = finding(()).within_threshold()
+    assert within is not None
+    sql = matching_rows_sql(within, "", COLUMNS[:4], least_share=0, by_cost=True)
+    (row,) = con.sql(sql).to_arrow_table().to_pylist()
+    assert (row["rank"], row["lost_ns"], row[ADDED], row[COST_SHARE]) == (0, 10, 2, 14 / 4000)
+    assert within.rule == "lost_ns > 10"
+
+
+def test_a_recording_that_begins_late_is_noted_and_not_ranked(tmp_path: Path) -> None:
+    """Rank 0 waits 300 of its 400 ns for rank 1, of which the first 300 are not recorded and 100 are."""
+    name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+    gpu = {"device": 0, "stream": 7}
+    rows = [(0, "gemm", 0, 50), (0, name, 50, 350), (1, "gemm", 300, 50), (1, name, 350, 50)]
+    kernels = [gpu | dict(zip(("rank", "name", "start_ns", "dur_ns"), row, strict=True)) for row in rows]
+    (found,) = summarize(build_store(tmp_path / "lab", {"kernels": kernels}))
+    (late,) = found.unrecorded
+    assert (late.rank, late.rest) == (1, 0.6)
+    assert all(each.query != "straggler_causes" and "waiting" not in each.topics for each in found.leads)
+    text = " ".join(repr(Summaries([found])).split())
+    assert "Not ranked, 60.0 %: Rank 1 enters its first collective late" in text
+    assert "the cause of 60.0 % is not recorded" in text
+    notes = [row for row in Summaries([found]).rows.to_pylist() if row["kind"] == "note"]
+    assert [(row["rank"], row["value"]) for row in notes] == [(1, 0.6)]

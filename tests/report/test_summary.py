@@ -262,6 +262,14 @@ def test_the_generated_job_leads_with_its_transfers_and_its_straggler(job: RunSu
     assert any(each.rank == 5 and "CPU side" in each.sentence for each in others)
 
 
+def test_all_findings_follow_the_others_which_stay_as_they_are(shared_stores: Path, job: RunSummary) -> None:
+    (whole,) = summarize(eight_ranks(shared_stores), ("generated-8rank-pipeline",), all_findings=True)
+    assert whole.leads[: len(job.leads)] == job.leads
+    assert whole.ruled == job.leads
+    assert all("<> 0" not in each.evidence and "the rule `" in each.evidence for each in whole.leads[len(job.leads) :])
+    assert len(whole.leads) > len(job.leads)
+
+
 def test_late_ranks_cost_no_more_than_all_waits(shared_stores: Path, job: RunSummary) -> None:
     lab = tracelab.open(eight_ranks(shared_stores))
     waits = sum(row["wait_ns"] for row in lab.query("stragglers").to_pylist())

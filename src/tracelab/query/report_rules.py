@@ -67,6 +67,8 @@ class Cost:
     """The rows that the cost is about, as SQL, without the threshold of the finding."""
     leads: bool = True
     """Whether the summary ranks the finding; others repeat what it ranks, or bound the cost by a rule of thumb."""
+    recorded: bool = True
+    """Whether the recording has the cause. If not, the summary notes what to record and does not rank the time."""
 
 
 @dataclass(frozen=True)
@@ -89,13 +91,15 @@ class Finding:
     next_query: str | None = None
     what_if: str | None = None
     """The change of the query what_if that removes the loss; `no_waits` is of the rank of the row."""
+    rule: str | None = None
+    """Of a finding about rows within the threshold of a rule, that rule; None of the rule itself."""
 
-    def without_threshold(self) -> "Finding":
-        """Return the finding for all rows with a cost, where the summary ranks it; else the finding itself."""
-        if self.cost is None or not self.cost.leads:
-            return self
-        costly = f"{self.cost.ns} <> 0" if self.cost.ns.isidentifier() else f"({self.cost.ns}) <> 0"
-        return replace(self, when=costly if self.cost.rows == "true" else f"{self.cost.rows} and {costly}")
+    def within_threshold(self) -> "Finding | None":
+        """Return the finding for all other rows with a cost, where the summary ranks it; else None."""
+        if self.cost is None or not (self.cost.leads and self.cost.recorded):
+            return None
+        others = f"({self.cost.rows}) and ({self.cost.ns}) > 0 and not coalesce(({self.when}), false)"
+        return replace(self, when=others, rule=self.when)
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -183,14 +187,16 @@ def _parse_finding(entry: object, columns: Mapping[str, str]) -> Finding:
     return Finding(when, by, text, advice, int(most), each, cost, next_query, what_if)
 
 
-_COST_KEYS = frozenset({"ns", "of", "rows", "adds", "topics", "detail", "leads"})
+_COST_KEYS = frozenset({"ns", "of", "rows", "adds", "topics", "detail", "leads", "recorded"})
 
 
 def _parse_cost(entry: object, columns: Mapping[str, str]) -> Cost | None:
     if entry is None:
         return None
     if not isinstance(entry, dict) or set(entry) - _COST_KEYS or "ns" not in entry:
-        raise ValueError("[[report.findings]]: cost has ns, and may have of, rows, adds, topics, detail and leads")
+        raise ValueError(
+            "[[report.findings]]: cost has ns, and may have of, rows, adds, topics, detail, leads, recorded"
+        )
     topics = tuple(map(str, entry.get("topics", ())))
     if not topics:
         raise ValueError(f"[[report.findings]]: cost needs topics, of {', '.join(TOPICS)}")
@@ -208,6 +214,7 @@ def _parse_cost(entry: object, columns: Mapping[str, str]) -> Cost | None:
         detail=int(entry.get("detail", 0)),
         rows=str(entry.get("rows", "true")),
         leads=entry.get("leads") is not False,
+        recorded=entry.get("recorded") is not False,
     )
 
 

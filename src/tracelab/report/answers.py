@@ -48,7 +48,7 @@ class ReportSession:
     alignment: Alignment | None = None
     """What moves the times of ranks; None where they are as recorded."""
     all_findings: bool = False
-    """Whether findings have no threshold but the least share of their run's measured time."""
+    """Whether rows within the threshold of a rule have findings, too, from the least share of the measured time on."""
 
     @property
     def several(self) -> bool:
@@ -61,9 +61,10 @@ class ReportSession:
         return StoreCommands(self.store, aligned=self.alignment is not None)
 
     def findings_of(self, query: Query) -> tuple[Finding, ...]:
-        """Return the findings of a query's header, without their thresholds if all are requested."""
+        """Return the findings of a query's header; if all are requested, then those within their thresholds, too."""
         findings = query.report.findings if query.report else ()
-        return tuple(each.without_threshold() for each in findings) if self.all_findings else findings
+        within = (each.within_threshold() for each in findings if self.all_findings)
+        return (*findings, *(each for each in within if each))
 
     def run_named(self, name: str, **values: Value) -> Answer:
         """Run a query of the library; `values` are parameters other than the run."""

@@ -13,7 +13,7 @@ from tracelab.report.answers import ReportSession
 from tracelab.report.costs import ADDED, CHECKED, COST_SHARE, MATCHING, STEP, matching_rows_sql
 from tracelab.report.html import escape_text, render_prose, render_value
 from tracelab.report.sentences import FindingContext, build_context, fill_sentence
-from tracelab.report.summary.leads import Lead, RunLeads, list_findings, what_if_command
+from tracelab.report.summary.leads import Lead, RunLeads, what_if_command
 from tracelab.report.summary.symptoms import relate
 from tracelab.report.windows import ensure_windows
 from tracelab.store import execution
@@ -75,7 +75,10 @@ def render_findings(session: ReportSession, query: Query, answer: pa.Table, lead
                         _render_item(at, finding, context, row, cost, sql, is_whole=not scope)
                     )
     session.con.unregister("answer")
-    lists = {run: "".join(items.get(run, [])) or _summarize_rules(query.report, each) for run, each in counts.items()}
+    lists = {
+        run: "".join(items.get(run, [])) or _summarize_rules(query.report, findings, each)
+        for run, each in counts.items()
+    }
     return _wrap_lists(session, lists, of_runs=of_runs) + (_ALONE if of_runs and not by_run else "")
 
 
@@ -110,11 +113,11 @@ def _count_rules(session: ReportSession, findings: Sequence[Finding], *, by_run:
     }
 
 
-def _summarize_rules(report: Report, counts: _RuleCounts) -> str:
+def _summarize_rules(report: Report, findings: Sequence[Finding], counts: _RuleCounts) -> str:
     """Return the text if no rule holds: all fine if each is false for some row, else what is unknown."""
     if any(counts.held):
         return _MINOR.format(rows=_count_rows(sum(counts.held))) if any(each.cost for each in report.findings) else ""
-    undecided = [finding.when for finding, false in zip(report.findings, counts.false, strict=True) if not false]
+    undecided = [each.when for each, false in zip(findings, counts.false, strict=True) if not (false or each.rule)]
     if undecided and report.unknown:
         rules = ", ".join(f"<code>{escape_text(when)}</code>" for when in undecided)
         return (
@@ -148,12 +151,15 @@ def _render_item(
     advice = f" <span class=advice>{fill_sentence(finding.advice, rows, row)}</span>" if finding.advice else ""
     advice = f"{cost}{advice}"
     if is_whole:
-        rule = (
+        rule, held = (
+            (finding.when, "true for") if finding.rule is None else (finding.rule, "not true, with a cost, for")
+        )
+        why = (
             "<details class=why><summary>Why?</summary> "
-            f"Rule: <code>{escape_text(finding.when)}</code>, true for <span>{count}</span>. "
+            f"Rule: <code>{escape_text(rule)}</code>, {held} <span>{count}</span>. "
             f'<a href="{sql}">SQL</a></details>'
         )
-        return f"<li data-finding={at}>{sentence}{advice} {rule}"
+        return f"<li data-finding={at}>{sentence}{advice} {why}"
     own_advice = advice if PLACEHOLDER.search(finding.advice or "") else cost
     return f'<li data-finding={at} data-count="{count}">{sentence}{own_advice}'
 
@@ -163,16 +169,17 @@ def render_cost(row: Mapping[str, Any], query: str, finding: Finding, leads: Seq
     share = row[COST_SHARE]
     if share is None or finding.cost is None:
         return ""
+    if not finding.cost.recorded:
+        return f" <span class=cost>Not ranked: {_amount(share, row[STEP])}, whose cause is not recorded.</span>"
     relation = relate(leads, query, finding, row.get("rank"))
     if relation.is_lead is not None:
         rest = leads[relation.is_lead - 1].rest
         return f" <span class=cost>Finding {relation.is_lead} of the summary: {_amount(rest, row[STEP])}.</span>"
-    causes = list_findings(relation.numbers)
     if relation.is_symptom(share):
-        return f" <span class=cost>Symptom of {causes} of the summary.</span>"
+        return f" <span class=cost>Symptom of {relation.causes}.</span>"
     added = f", {row[ADDED]:,} such rows added up" if row[ADDED] > 1 else ""
-    part = "is" if len(relation.numbers) == 1 else "are"
-    known = f"; {causes} of the summary {part} part of it" if relation.numbers else ""
+    part = "is" if len(relation.numbers) + relation.has_unrecorded == 1 else "are"
+    known = f"; {relation.causes} {part} part of it" if relation.causes else ""
     kind, rank = ("Cost:", "") if finding.cost.leads else ("Bound: at most", "; the summary does not rank it")
     return f" <span class=cost>{kind} {_amount(share, row[STEP])}{added}{known}{rank}.</span>"
 

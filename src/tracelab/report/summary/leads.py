@@ -63,11 +63,18 @@ class Lead:
     next_command: str
     what_if_command: str | None = None
     """The replay of the run without the loss, where a change of what_if removes it."""
+    part_of: tuple[int, ...] = ()
+    """Of a finding within the threshold of its rule, the numbers of the findings that include its time."""
 
     @property
     def topics(self) -> tuple[str, ...]:
         """Return what the time is lost to."""
         return self.finding.cost.topics if self.finding.cost else ()
+
+    @property
+    def is_recorded(self) -> bool:
+        """Return whether the recording has the cause."""
+        return self.finding.cost is None or self.finding.cost.recorded
 
     @property
     def detail(self) -> int:
@@ -77,14 +84,18 @@ class Lead:
 
 @dataclass(frozen=True)
 class FoundLeads:
-    """The findings about a run in their order, and the number of those that cost less than the least share each."""
+    """The findings about a run in their order, those by the rules first, and the number of those below the least share.
+
+    `unrecorded` are findings whose cause the recording does not have: what they cost is not ranked.
+    """
 
     leads: tuple[Lead, ...]
     below: int
+    unrecorded: tuple[Lead, ...] = ()
 
 
 RunLeads = Mapping[str, Sequence[Lead]]
-"""The findings of the summaries, by run."""
+"""The findings of the summaries in their order, by run, and behind them those that are not ranked."""
 
 
 def plain_text(rendered: str) -> str:
@@ -101,9 +112,11 @@ def find_leads(
     """Return by run the findings that cost at least the least share, the largest rest first, and count the others.
 
     `ceilings` bound by run what findings of some topics cost together: waiting that computing hides costs nothing.
-    Runs without any finding are left out.
+    Findings within the thresholds of their rules come last and change no share or place of the others. Runs without any
+    finding are left out.
     """
-    found: dict[str, list[Lead]] = defaultdict(list)
+    ruled: dict[str, list[Lead]] = defaultdict(list)
+    within: dict[str, list[Lead]] = defaultdict(list)
     below: Counter[str] = Counter()
     for query, table in answers.values():
         if query.report is None or "run" not in table.column_names:
@@ -113,20 +126,51 @@ def find_leads(
             if finding.cost and finding.cost.leads:
                 leads, few = _leads_of(session, query, finding, table)
                 for run, each in leads:
-                    found[run].append(each)
+                    (ruled if finding.rule is None else within)[run].append(each)
                 below += few
         session.con.unregister("answer")
     return {
-        run: FoundLeads(
-            tuple(
-                derive_shares(
-                    limit(explain(found[run], LEAST_SHARE), ceilings.get(run, ()), LEAST_SHARE), ceilings.get(run, ())
-                )
-            ),
-            below[run],
-        )
-        for run in {*found, *below}
+        run: _rank_leads(ruled[run], within[run], ceilings.get(run, ()), below[run])
+        for run in {*ruled, *within, *below}
     }
+
+
+def _rank_leads(ruled: Sequence[Lead], within: Sequence[Lead], ceilings: Sequence[Ceiling], below: int) -> FoundLeads:
+    """Rank the findings of a run by the rules, then those within the thresholds; keep apart what is not recorded."""
+    ranked = limit(explain(ruled, LEAST_SHARE), ceilings, LEAST_SHARE)
+    leads = [lead for lead in ranked if lead.is_recorded]
+    unrecorded = [lead for lead in ranked if not lead.is_recorded]
+    every = [*leads, *rank_within(within, leads, unrecorded, ceilings)]
+    first = derive_shares(leads, ceilings, unrecorded)
+    others = derive_shares(every, ceilings, unrecorded)[len(leads) :]
+    return FoundLeads((*first, *others), below, tuple(unrecorded))
+
+
+def rank_within(
+    within: Sequence[Lead], leads: Sequence[Lead], unrecorded: Sequence[Lead], ceilings: Sequence[Ceiling]
+) -> list[Lead]:
+    """Rank findings within the thresholds of their rules behind the leads, by what these leave of their shares.
+
+    One with more detail than a lead about the same time is part of that; others share what the ceilings leave.
+    """
+    rests = explain(within, LEAST_SHARE, [*leads, *unrecorded])
+    parts, others = [], []
+    for lead in rests:
+        whole = {
+            at: each.rest
+            for at, each in enumerate(leads, 1)
+            if each.detail < lead.detail and set(each.topics) & set(lead.topics)
+        }
+        if whole:
+            parts.append(replace(lead, part_of=tuple(whole), rest=min(lead.rest, sum(whole.values()))))
+        else:
+            others.append(lead)
+    taken = [*leads, *unrecorded]
+    rooms = [
+        replace(each, share=max(0, each.share - sum(lead.rest for lead in taken if set(lead.topics) <= each.topics)))
+        for each in ceilings
+    ]
+    return sorted([*parts, *limit(others, rooms, LEAST_SHARE)], key=lambda lead: -lead.rest)
 
 
 def limit(leads: Sequence[Lead], ceilings: Sequence[Ceiling], least_share: float) -> list[Lead]:
@@ -142,31 +186,35 @@ def limit(leads: Sequence[Lead], ceilings: Sequence[Ceiling], least_share: float
     return sorted((lead for lead in limited if lead.rest >= least_share), key=lambda lead: -lead.rest)
 
 
-def explain(found: Sequence[Lead], least_share: float) -> list[Lead]:
-    """Subtract from each finding what others of its topics with more detail explain, and drop explained symptoms."""
-    explained: dict[str, float] = defaultdict(float)
-    leads = []
-    details = sorted({lead.detail for lead in found}, reverse=True)
-    for detail in details:
-        level = [lead for lead in found if lead.detail == detail]
-        kept = []
-        for lead in level:
-            rest = lead.share - sum(explained[topic] for topic in lead.topics)
-            if rest >= max(least_share, (1 - MOST_EXPLAINED) * lead.share):
-                kept.append(replace(lead, unexplained=rest, rest=rest))
-        for lead in kept:
-            for topic in lead.topics:
+def explain(found: Sequence[Lead], least_share: float, known: Sequence[Lead] = ()) -> list[Lead]:
+    """Subtract from each finding what others of its topics with more detail explain, and drop explained symptoms.
+
+    `known` are findings that explain others and are not returned.
+    """
+    leads: list[Lead] = []
+    for detail in sorted({lead.detail for lead in found}, reverse=True):
+        explained: dict[str, float] = defaultdict(float)
+        for lead in (*known, *leads):
+            for topic in lead.topics if lead.detail > detail else ():
                 explained[topic] += lead.rest / len(lead.topics)
-        leads += kept
+        for lead in found:
+            rest = lead.share - sum(explained[topic] for topic in lead.topics)
+            if lead.detail == detail and rest >= max(least_share, (1 - MOST_EXPLAINED) * lead.share):
+                leads.append(replace(lead, unexplained=rest, rest=rest))
     return sorted(leads, key=lambda lead: -lead.rest)
 
 
-def derive_shares(leads: Sequence[Lead], ceilings: Sequence[Ceiling]) -> list[Lead]:
+def derive_shares(leads: Sequence[Lead], ceilings: Sequence[Ceiling], unrecorded: Sequence[Lead] = ()) -> list[Lead]:
     """Append to the sentence of each finding how its share is made, and which one has what other ranks wait for it."""
-    return [replace(lead, sentence=" ".join([lead.sentence, *_derivation(lead, leads, ceilings)])) for lead in leads]
+    return [
+        replace(lead, sentence=" ".join([lead.sentence, *_derivation(lead, leads, ceilings, unrecorded)]))
+        for lead in leads
+    ]
 
 
-def _derivation(lead: Lead, leads: Sequence[Lead], ceilings: Sequence[Ceiling]) -> Iterator[str]:
+def _derivation(
+    lead: Lead, leads: Sequence[Lead], ceilings: Sequence[Ceiling], unrecorded: Sequence[Lead]
+) -> Iterator[str]:
     cost, whole = (format_scaled(each, Quantity.DURATION) for each in (lead.cost_ns, lead.whole_ns))
     of = f"{whole} in all steps" if lead.finding.cost and lead.finding.cost.of else whole
     rows = f"{lead.added:,} such rows of {lead.query} add up to" if lead.added > 1 else "It costs"
@@ -175,9 +223,15 @@ def _derivation(lead: Lead, leads: Sequence[Lead], ceilings: Sequence[Ceiling]) 
     numbered = list(enumerate(leads, 1))
     more_detailed = [(at, each) for at, each in numbered if each.detail > lead.detail]
     if lead.share - lead.unexplained >= _SAME_SHARE:
-        causes = list_findings([at for at, each in more_detailed if set(each.topics) & set(lead.topics)])
-        yield f"Of these {format_share(lead.share)}, {format_share(lead.unexplained)} remain without {causes}."
-    if lead.unexplained - lead.rest >= _SAME_SHARE:
+        causes = [at for at, each in more_detailed if set(each.topics) & set(lead.topics)]
+        names = [list_findings(causes)] if causes else []
+        if any(each.detail > lead.detail and set(each.topics) & set(lead.topics) for each in unrecorded):
+            names.append("what is not recorded")
+        without = " and ".join(names) or list_findings([])
+        yield f"Of these {format_share(lead.share)}, {format_share(lead.unexplained)} remain without {without}."
+    if lead.part_of:
+        yield f"That is part of {list_findings(lead.part_of)}."
+    elif lead.unexplained - lead.rest >= _SAME_SHARE:
         (ceiling, *_) = [each for each in ceilings if set(lead.topics) <= each.topics]
         yield (
             f"Findings about {ceiling.time} cost no more together than all of it in the run, "
@@ -248,10 +302,16 @@ def _build_lead(  # noqa: PLR0917  what a row of the answer comes with
         step=row.get("step"),
         sentence=fill_sentence(finding.text, context, at),
         advice=fill_sentence(finding.advice, context, at) if finding.advice else "",
-        evidence=f"`{finding.when}` holds for {row[MATCHING]:,} of {checked:,} rows of {query.name}",
+        evidence=_evidence(finding, f"{row[MATCHING]:,} of {checked:,} rows of {query.name}"),
         next_command=next_command(commands, finding.next_query or query.name, run, rank if is_of_rank else None),
         what_if_command=what_if_command(commands, finding, run, rank),
     )
+
+
+def _evidence(finding: Finding, rows: str) -> str:
+    if finding.rule is None:
+        return f"`{finding.when}` holds for {rows}"
+    return f"the rule `{finding.rule}` does not hold for {rows}, which cost this together"
 
 
 def next_command(commands: StoreCommands, name: str, run: str, rank: int | None) -> str:

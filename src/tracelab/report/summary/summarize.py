@@ -69,6 +69,13 @@ class RunSummary:
     """What the run has in common with those whose step times should agree with its own; None among few runs."""
     commands: StoreCommands = DEFAULT_STORE
     """Commands on the store of the run."""
+    unrecorded: tuple[Lead, ...] = ()
+    """Findings about time whose cause the recording does not have: not ranked, with what to record."""
+
+    @property
+    def ruled(self) -> tuple[Lead, ...]:
+        """Return the findings by the rules, without those within their thresholds, which follow."""
+        return tuple(lead for lead in self.leads if lead.finding.rule is None)
 
     @property
     def has_gpu(self) -> bool:
@@ -174,6 +181,7 @@ def _summarize_run(
         *(window_ns, balance, session.all_findings, figures[0].value if step_ns is None else step_ns),
         next_commands=following,
         commands=session.commands,
+        unrecorded=found.unrecorded,
     )
 
 
@@ -214,13 +222,15 @@ def describe_balance(rows: Rows, found: FoundLeads) -> str:
         computing, *lost = (sum(row[f"{name}_ns"] for row in rows) / window_ns for name in ("compute", *_LOST))
         parts = ", ".join(f"{label} {format_share(share)}" for label, share in zip(_LOST.values(), lost, strict=True))
         sentences.append(f"GPUs compute for {format_share(computing)} of the measured time; the rest: {parts}.")
-        explained = min(sum(lead.rest for lead in found.leads if "clocks" not in lead.topics), sum(lost))
+        counted = [lead for lead in found.leads if "clocks" not in lead.topics and not lead.part_of]
+        explained = min(sum(lead.rest for lead in counted), sum(lost))
+        unknown = min(sum(lead.rest for lead in found.unrecorded), sum(lost) - explained)
         if found.leads:
             leads = f"The {len(found.leads)} findings explain" if len(found.leads) > 1 else "The finding explains"
-            unexplained = format_share(sum(lost) - explained)
-            sentences.append(
-                f"{leads} {format_share(explained)} of the measured time, and {unexplained} has other causes."
-            )
+            unrecorded = f", the cause of {format_share(unknown)} is not recorded" if unknown else ""
+            unexplained = format_share(sum(lost) - explained - unknown)
+            known = f"{leads} {format_share(explained)} of the measured time{unrecorded}"
+            sentences.append(f"{known}, and {unexplained} has other causes.")
     if found.below:
         others = "1 finding costs" if found.below == 1 else f"{found.below:,} findings cost"
         sentences.append(f"{others} less than {100 * LEAST_SHARE:.0f} %{' each' * (found.below > 1)}.")

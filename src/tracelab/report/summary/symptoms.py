@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tracelab.query.report_rules import Finding
-from tracelab.report.summary.leads import Lead
+from tracelab.report.summary.leads import Lead, list_findings
 
 MOST_EXPLAINED = 0.5
 """A finding of which leads explain a larger part is their symptom."""
@@ -12,15 +12,25 @@ MOST_EXPLAINED = 0.5
 
 @dataclass(frozen=True)
 class Relation:
-    """How a finding relates to the leads of its run: it is number `is_lead`, or `numbers` explain a share."""
+    """How a finding relates to the leads of its run: it is number `is_lead`, or `numbers` explain a share.
+
+    With `has_unrecorded`, a part of that has a cause that is not recorded and has no number.
+    """
 
     is_lead: int | None
     numbers: tuple[int, ...]
     explained: float
+    has_unrecorded: bool = False
+
+    @property
+    def causes(self) -> str:
+        """Return in words what explains the share; empty if nothing does."""
+        known = f"{list_findings(self.numbers)} of the summary" if self.numbers else ""
+        return " and ".join(each for each in (known, "what is not recorded" * self.has_unrecorded) if each)
 
     def is_symptom(self, share: float) -> bool:
         """Return whether the leads explain most of a cost, so that it is not one of its own."""
-        return bool(self.numbers) and self.explained >= MOST_EXPLAINED * share
+        return bool(self.causes) and self.explained >= MOST_EXPLAINED * share
 
 
 def relate(leads: Sequence[Lead], query: str, finding: Finding, rank: int | None) -> Relation:
@@ -34,9 +44,14 @@ def relate(leads: Sequence[Lead], query: str, finding: Finding, rank: int | None
     causes = [
         (number, lead)
         for number, lead in enumerate(leads, 1)
-        if set(lead.topics) & set(cost.topics) and _may_explain(lead, finding, rank)
+        if set(lead.topics) & set(cost.topics) and not lead.part_of and _may_explain(lead, finding, rank)
     ]
-    return Relation(None, tuple(number for number, _ in causes), sum(lead.rest for _, lead in causes))
+    return Relation(
+        None,
+        tuple(number for number, lead in causes if lead.is_recorded),
+        sum(lead.rest for _, lead in causes),
+        any(not lead.is_recorded for _, lead in causes),
+    )
 
 
 def _may_explain(lead: Lead, finding: Finding, rank: int | None) -> bool:

@@ -21,6 +21,8 @@ MOST_SHARED = 5
 MOST_OUTLIERS = 5
 MOST_NAMED = 3
 """Findings, outliers, and further runs of a finding that are listed of many runs."""
+WITHIN = "Within the thresholds of their rules:"
+"""Heading of the findings that are listed on request."""
 MOST_LEADS = 3
 """Findings of a run that are listed unless all are requested."""
 
@@ -177,6 +179,7 @@ def _run_lines(summary: RunSummary, width: int, most_leads: int | None) -> Itera
         yield from _wrap(escape_controls(summary.work), width, "  ", "    ")
     yield ""
     if not summary.leads:
+        yield from _unrecorded_lines(summary, width)
         yield from _wrap(summary.balance, width, "")
         yield from _note_lines(summary, width, "")
         yield from _all_findings_line(summary)
@@ -184,12 +187,22 @@ def _run_lines(summary: RunSummary, width: int, most_leads: int | None) -> Itera
     yield from _wrap(f"What costs most, as shares of {describe_measured_time(summary)}:", width, "")
     listed = summary.leads[:most_leads]
     for number, lead in enumerate(listed, 1):
+        if number == len(summary.ruled) + 1:
+            yield ""
+            yield WITHIN
         yield from _lead_lines(number, lead, summary.step_ns, width)
     yield ""
+    yield from _unrecorded_lines(summary, width)
     if more := len(summary.leads) - len(listed):
         yield f"{more} more {'is' if more == 1 else 'are'} not listed."
     yield from _wrap(summary.balance, width, "")
     yield from _all_findings_line(summary)
+
+
+def _unrecorded_lines(summary: RunSummary, width: int) -> Iterator[str]:
+    for lead in summary.unrecorded:
+        text = f"Not ranked, {format_share(lead.rest)}: {plain_text(lead.sentence)} {plain_text(lead.advice)}"
+        yield from _wrap(text.strip(), width, "")
 
 
 def _all_findings_line(summary: RunSummary) -> Iterator[str]:
