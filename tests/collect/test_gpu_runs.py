@@ -152,3 +152,102 @@ def test_a_step_passes_between_preparing_kineto_and_recording(node, options, ord
 def test_kineto_is_prepared_at_once_where_no_step_precedes_the_window(node):
     run = node.train(profiler="kineto", warmup=0, active=1, steps=1)
     assert marks(run)[:3] == ["kineto.prepare_trace", "host-wait synchronize", "kineto.start_trace"]
+
+
+def test_each_step_is_marked_with_what_the_profiler_did(node):
+    recorded = node.train(profiler="kineto", warmup=2, active=1, wait=1, steps=4)
+    states = [(row["phase"], row["step"], row["profiler_state"]) for row in recorded.rows("steps")]
+    assert states == [
+        ("warmup", 0, "off"),
+        ("warmup", 1, "off"),
+        ("train", 0, "attached"),
+        ("train", 1, "recording"),
+        ("train", 2, "attached"),
+        ("train", 3, "attached"),
+        ("epoch", None, None),
+    ]
+    alone = node.train()
+    assert {row["profiler_state"] for row in alone.rows("steps") if row["step"] is not None} == {"off"}
+
+
+LOADS = """import time
+from dataclasses import dataclass
+import torch
+from torch.nn.functional import cross_entropy
+
+
+@dataclass(frozen=True)
+class Settings:
+    device: str = "cpu"
+
+
+class Slow(torch.utils.data.Dataset):
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, index):
+        time.sleep(0.02)
+        return torch.ones(4), 0
+
+
+def model(settings):
+    return torch.nn.Linear(4, 2)
+
+
+def data(settings, *, train):
+    return Slow()
+
+
+def workload(network):
+    def step(inputs, labels):
+        scores = network(inputs)
+        for _ in range(80):
+            scores = scores + 0
+        return cross_entropy(scores, labels), scores.argmax(1).eq(labels).float().mean()
+
+    return step
+"""
+
+
+@pytest.mark.parametrize(("work_ms", "waits"), [(0.0, True), (1.0, False)])
+def test_a_gpu_waits_for_data_only_while_it_has_nothing_else_to_do(node, tmp_path, monkeypatch, work_ms, waits):
+    monkeypatch.setenv(fake_cuda.WORK_MS, str(work_ms))
+    (tmp_path / "loads.py").write_text(LOADS)
+    run = node.train(str(tmp_path / "loads.py"), batch_size=1, warmup=0, steps=4)
+    steps = [row for row in run.rows("steps") if row["phase"] == "train"]
+    assert all(0 <= row["data_wait_ns"] <= row["dur_ns"] for row in steps)
+    assert [row["data_wait_ns"] > 15_000_000 for row in steps[1:]] == [waits] * 3
+    assert [row["dur_ns"] > 80_000_000 for row in steps[1:]] == [not waits] * 3
+
+
+def test_steps_and_the_gaps_between_them_add_up_to_the_epoch(node):
+    *steps, epoch = node.train(warmup=0, steps=4).rows("steps")
+    assert (steps[0]["gap_ns"], min(row["gap_ns"] for row in steps[1:]) > 0) == (None, True)
+    assert epoch["gap_ns"] == sum(row["gap_ns"] for row in steps[1:])
+    covered_ns = sum(row["dur_ns"] for row in steps) + epoch["gap_ns"]
+    assert 0 <= epoch["dur_ns"] - covered_ns < 0.2 * epoch["dur_ns"]
+
+
+def test_a_gap_is_without_what_the_profiler_took(node):
+    run = node.train(profiler="kineto", warmup=0, active=1, steps=3)
+    epoch = run.rows("steps")[-1]
+    assert epoch["gap_ns"] < epoch["dur_ns"]
+    assert all(0 <= (row["gap_ns"] or 0) < 50_000_000 for row in run.rows("steps"))
+
+
+def test_the_calls_of_a_step_are_events_around_it_and_reads_of_memory_after_it(node):
+    run = node.train(steps=1, warmup=0)
+    begin = run.calls().index("Event.record")
+    assert run.calls()[begin:] == [
+        "Event.record",  # the step begins
+        "Event.record",  # it has its data
+        "Event.record",  # it ends
+        "cuda.max_memory_allocated",
+        "cuda.max_memory_reserved",
+        "cuda.mem_get_info",
+        "cuda.reset_peak_memory_stats",
+        "pinned",  # loss and accuracy
+        "Event.record",
+        "Event.elapsed_time",
+        "Event.elapsed_time",
+    ]

@@ -119,6 +119,15 @@ class StepCapture:
         """Whether a window of steps is being recorded; the harness postpones its own work until it closes."""
         return self._recording and self._schedule.window != "all" and not isinstance(self._profiler, NoProfiler)
 
+    def profiler_state(self, number: int) -> str:
+        """Return what the profiler does in a step: off, attached, which may slow it down, or recording."""
+        if isinstance(self._profiler, NoProfiler):
+            return "off"
+        if self._schedule.window == "all" or self._schedule.cycle(number) is not None:
+            return "recording"
+        is_attached = isinstance(self._profiler, NvtxRanges) or self._prepared or self.recorded > 0
+        return "attached" if is_attached else "off"
+
     @contextlib.contextmanager
     def run(self) -> Iterator[None]:
         """Wrap the whole run; an interrupted run still saves what was recorded."""

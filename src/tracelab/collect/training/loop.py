@@ -1,7 +1,6 @@
 """The training loop: warm-up, epochs and validation, each step timed and profiled on schedule."""
 
 import itertools
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -64,8 +63,10 @@ class TrainingLoop:
             self._step(phase, epoch, number, batches)
 
     def _step(self, phase: str, epoch: int | None, number: int, batches: Iterator[Any]) -> None:
-        with self._capture.step(next(self._number)):
-            step = self._log.begin(phase, epoch, number)
+        capture, position = self._capture, next(self._number)
+        with capture.step(position):
+            state = capture.profiler_state(position)
+            step = self._log.begin(phase, epoch, number, profiler_state=state, overhead_ns=capture.overhead_ns)
             batch = self._load(batches, step)
             loss, accuracy = self._work_without_data() if batch is None else self._train_on(batch)
             self._log.end(step, loss, accuracy)
@@ -76,8 +77,7 @@ class TrainingLoop:
         with self._capture.phase(DATA_LOADING):
             batch = next(batches)
         if batch is not None:
-            step.data_wait_ns = time.perf_counter_ns() - step.begun_ns
-            step.samples = len(batch[0])
+            self._log.loaded(step, len(batch[0]))
         return batch
 
     def _work_without_data(self) -> tuple[None, None]:

@@ -29,6 +29,14 @@ class Step:
     samples: int | None = None
     data_wait_ns: int | None = None
     """None, like `samples`, if the workload needs no data."""
+    loaded: Any = None
+    """The event that follows the wait for data; on a GPU the wait is the time that the GPU spent until it."""
+    profiler_state: str | None = None
+    overhead_ns: int = 0
+    """Time that the profiler has taken between steps since the run began."""
+    before: "Step | None" = None
+    """The step before, from whose end the gap is counted."""
+    ended_ns: int = 0
     device_figures: Any = None
     """Loss and accuracy on the device, until they are fetched."""
     figures: Any = None
@@ -66,11 +74,14 @@ class EpochTotals:
 
     samples: int | None = None
     data_wait_ns: int | None = None
+    gap_ns: int | None = None
     loss: Mean = field(default_factory=Mean)
     accuracy: Mean = field(default_factory=Mean)
 
-    def add(self, step: Step, loss: float | None, accuracy: float | None) -> None:
+    def add(self, step: Step, gap_ns: int | None, loss: float | None, accuracy: float | None) -> None:
         """Count one step in."""
+        if gap_ns is not None:
+            self.gap_ns = (self.gap_ns or 0) + gap_ns
         if step.samples is None:
             return
         self.samples = (self.samples or 0) + step.samples
@@ -90,6 +101,7 @@ class StepLog:
     steps_written: int = 0
     _ended: deque[Step] = field(default_factory=deque)
     _pending: deque[Step] = field(default_factory=deque)
+    _last: Step | None = None
 
     def __post_init__(self) -> None:
         run, rank = self.folder.name, self.context.job.rank
@@ -98,18 +110,38 @@ class StepLog:
         if self.context.cuda:
             self._peaks = JsonLines(self.folder / f"memory_peaks.rank{rank}.jsonl", "memory_peaks/1", run, rank)
 
-    def begin(self, phase: str, epoch: int | None, number: int | None) -> Step:
+    def begin(
+        self,
+        phase: str,
+        epoch: int | None,
+        number: int | None,
+        *,
+        profiler_state: str | None = None,
+        overhead_ns: int = 0,
+    ) -> Step:
         """Start timing a step, or an epoch if `number` is None."""
         step = Step(phase, epoch, number, time.time_ns(), time.perf_counter_ns())
-        if self.context.cuda and number is not None:
+        step.profiler_state, step.overhead_ns = profiler_state, overhead_ns
+        if number is None:
+            return step
+        step.before, self._last = self._last if number else None, step
+        if self.context.cuda:
             step.begun = self._event()
         return step
+
+    def loaded(self, step: Step, samples: int) -> None:
+        """Note that the step has its data."""
+        step.samples = samples
+        step.data_wait_ns = time.perf_counter_ns() - step.begun_ns
+        if self.context.cuda:
+            step.loaded = self._event()
 
     def end(self, step: Step, loss: Any = None, accuracy: Any = None) -> None:  # noqa: ANN401  tensors
         """Stop timing, and do no more: any work here would be part of the step in a profile."""
         if self.context.cuda:
             step.ended = self._event()
-        step.dur_ns = time.perf_counter_ns() - step.begun_ns
+        step.ended_ns = time.perf_counter_ns()
+        step.dur_ns = step.ended_ns - step.begun_ns
         step.device_figures = None if loss is None else (loss.detach(), accuracy.detach())
         self._ended.append(step)
 
@@ -130,7 +162,7 @@ class StepLog:
         """
         self.finish()
         dur_ns = time.perf_counter_ns() - step.begun_ns - overhead_ns
-        row = _row(step, dur_ns, self.sums.loss.value, self.sums.accuracy.value)
+        row = _row(step, dur_ns, self.sums.gap_ns, self.sums.loss.value, self.sums.accuracy.value)
         self._steps.append(row | {"samples": self.sums.samples, "data_wait_ns": self.sums.data_wait_ns})
         self.sums = EpochTotals()
 
@@ -192,10 +224,13 @@ class StepLog:
     def _write(self, step: Step) -> None:
         loss, accuracy = (None, None) if step.figures is None else map(_finite, step.figures.tolist())
         if step.begun is not None:
-            step.dur_ns = round(step.begun.elapsed_time(step.ended) * 1e6)  # milliseconds
-        self.sums.add(step, loss, accuracy)
+            step.dur_ns = _elapsed_ns(step.begun, step.ended)
+        if step.loaded is not None:
+            step.data_wait_ns = _elapsed_ns(step.begun, step.loaded)
+        gap_ns, step.before = _gap_ns(step), None
+        self.sums.add(step, gap_ns, loss, accuracy)
         if step.phase != "validate":  # a validation is one row
-            self._steps.append(_row(step, step.dur_ns, loss, accuracy))
+            self._steps.append(_row(step, step.dur_ns, gap_ns, loss, accuracy))
             self.steps_written += step.phase == "train"
 
     def _event(self) -> Any:  # noqa: ANN401
@@ -204,7 +239,23 @@ class StepLog:
         return event
 
 
-def _row(step: Step, dur_ns: int, loss: float | None, accuracy: float | None) -> dict[str, Any]:
+def _elapsed_ns(begin: Any, end: Any) -> int:  # noqa: ANN401  events
+    """Return the time between two complete events, which torch gives in milliseconds."""
+    elapsed_ms: float = begin.elapsed_time(end)
+    return round(elapsed_ms * 1e6)
+
+
+def _gap_ns(step: Step) -> int | None:
+    """Return the time between the step before and this one, without what the profiler took of it."""
+    before = step.before
+    if before is None:
+        return None
+    on_gpu = step.begun is not None
+    passed_ns = _elapsed_ns(before.ended, step.begun) if on_gpu else step.begun_ns - before.ended_ns
+    return max(0, passed_ns - (step.overhead_ns - before.overhead_ns))
+
+
+def _row(step: Step, dur_ns: int, gap_ns: int | None, loss: float | None, accuracy: float | None) -> dict[str, Any]:
     return {
         "start_ns": step.start_ns,
         "dur_ns": dur_ns,
@@ -215,6 +266,8 @@ def _row(step: Step, dur_ns: int, loss: float | None, accuracy: float | None) ->
         "loss": loss,
         "accuracy": accuracy,
         "data_wait_ns": step.data_wait_ns,
+        "profiler_state": step.profiler_state,
+        "gap_ns": gap_ns,
     }
 
 
