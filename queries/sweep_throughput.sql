@@ -1,6 +1,6 @@
 -- How fast each run of a sweep trained: samples a second, time of a step and of an epoch, iterations of an epoch.
--- A row is one run. The figures are of the steps that the run itself wrote down, without a profiler's help: warm-up and
--- validation do not count. Samples of all ranks are divided by the time of the slowest one. Larger batches need fewer
+-- A row is one run. The figures are of the steps that the run itself wrote down: warm-up and validation do not count, and
+-- where a profiler ran, its steps only if no others exist (`profiler_state`). Samples of all ranks are divided by the time of the slowest one. Larger batches need fewer
 -- iterations, so only samples a second, or the time of an epoch, compare them. `expected_iterations` is
 -- ceil(data set / (batch size × processes)); fewer were done where a limit of steps or of time ended the epoch, which is
 -- then not whole, and has no time.
@@ -23,12 +23,13 @@
 -- expected_iterations = "dataset_size / (batch_size × processes), rounded up; with CUDA graphs down."
 -- dataset_size = "Samples of the data set, after data_fraction."
 -- global_batch_size = "common"
--- samples = "Samples of all training steps, over all ranks."
--- train_ns = "Durations of the training steps of the slowest rank, added up."
--- data_wait_ns = "Time that the steps of all ranks waited for the loader."
--- train_sum_ns = "Durations of the training steps of all ranks, added up."
+-- samples = "Samples of these training steps, over all ranks."
+-- train_ns = "Durations of these training steps on the slowest rank, added up."
+-- data_wait_ns = "Time that these steps waited for the loader, over all ranks."
+-- train_sum_ns = "Durations of these training steps of all ranks, added up."
 -- data_wait_ratio = "common"
 -- epochs = "Whole epochs: ended, with all their iterations."
+-- profiler_state = "The profiler in the steps that these times are of: off, attached or recording."
 -- [report]
 -- section = "sweeps"
 -- order = 3
@@ -57,7 +58,8 @@ select
     c.global_batch_size::bigint as global_batch_size,
     s.samples, s.train_ns, s.data_wait_ns, s.train_sum_ns,
     s.data_wait_ns / nullif(s.train_sum_ns, 0) as data_wait_ratio,
-    coalesce(s.whole_epochs, 0) as epochs
+    coalesce(s.whole_epochs, 0) as epochs,
+    s.profiler_state
 from cells as c
 left join run_speeds as s on c.run = s.run
 where matches(c.run, $run) and matches(c.sweep, $sweep) and matches(c.model, $model)

@@ -114,22 +114,32 @@ left join _texts as t on r.run = t.run;
 comment on view cells is 'one run as a cell of its sweep: its settings, and those of them that differ within the sweep';
 
 -- run_speeds: how fast each run trained, by the steps that it wrote down (phase train: warm-up and validation do not count).
+-- Times are of the steps that a profiler disturbed least: of those without one, else with one attached, else of recorded
+-- ones; `profiler_state` is which, and NULL where the run did not write it down.
 -- `train_ns` is the slowest rank's sum of its steps, `train_sum_ns` that of all ranks; an epoch is as long as on its slowest
 -- rank, and `iterations` are the most steps that a rank took in an epoch. An epoch is whole where it came to its end with as
 -- many iterations as the data set holds: a limit of steps makes none whole. Where the data set is not known, each that
 -- ended is.
 create or replace view run_speeds as
-with _passes as materialized (
+with _states as (
+    select *, case profiler_state when 'recording' then 2 when 'attached' then 1 else 0 end as disturbance
+    from steps
+    where phase = 'train'
+),
+_steps as (
+    select *, disturbance = min(disturbance) over (partition by run) as counts from _states
+),
+_passes as materialized (
     select
         run, rank, epoch,
         count(*) as iterations,
-        count(*) filter (has_valid_interval(start_ns, end_ns)) as timed,
-        sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)) as train_ns,
-        sum(dur_ns) filter (has_valid_interval(start_ns, end_ns) and samples is not null) as sampled_ns,
-        sum(samples) filter (has_valid_interval(start_ns, end_ns)) as samples,
-        sum(data_wait_ns) as data_wait_ns
-    from steps
-    where phase = 'train'
+        any_value(profiler_state) filter (counts) as profiler_state,
+        count(*) filter (counts and has_valid_interval(start_ns, end_ns)) as timed,
+        sum(dur_ns) filter (counts and has_valid_interval(start_ns, end_ns)) as train_ns,
+        sum(dur_ns) filter (counts and has_valid_interval(start_ns, end_ns) and samples is not null) as sampled_ns,
+        sum(samples) filter (counts and has_valid_interval(start_ns, end_ns)) as samples,
+        sum(data_wait_ns) filter (counts) as data_wait_ns
+    from _steps
     group by run, rank, epoch
 ),
 _ranks as (
@@ -137,6 +147,7 @@ _ranks as (
         run, rank,
         max(iterations) as iterations,
         sum(iterations) as steps,
+        any_value(profiler_state) as profiler_state,
         sum(timed) as timed,
         sum(train_ns) as train_ns,
         sum(sampled_ns) as sampled_ns,
@@ -150,6 +161,7 @@ _sums as (
         run,
         max(iterations) as iterations,
         max(steps) as steps,
+        any_value(profiler_state) as profiler_state,
         max(train_ns) as train_ns,
         max(sampled_ns) as sampled_ns,
         sum(train_ns) as train_sum_ns,
@@ -184,7 +196,8 @@ select
     s.timed,
     as_bigint(s.data_wait_ns) as data_wait_ns,
     e.epochs as whole_epochs,
-    as_bigint(round(e.epoch_ns)) as epoch_ns
+    as_bigint(round(e.epoch_ns)) as epoch_ns,
+    s.profiler_state
 from _sums as s
 left join _epochs as e on s.run = e.run;
 comment on view run_speeds is 'one run: how fast it trained, by the steps that it wrote down';
