@@ -21,6 +21,8 @@
 -- of_wait_ratio = "gpu_idle_ns / wait_ns."
 -- waits = "Ranges of the loader that lie in the step, or partly."
 -- counted_from = "trace, or steps: the collector's own measure."
+-- window_idle_ns = "The part of gpu_idle_ns between the device's first start and its last end, which its window includes; NULL without a device."
+-- lost_ns = "What the wait costs: window_idle_ns of a device; wait_ns in a run without a device whose process marks its waits."
 -- [report]
 -- section = "host"
 -- order = 3
@@ -29,8 +31,8 @@
 -- [[report.findings]]
 -- when = "wait_ns > 0.1 * nullif(step_ns, 0)"
 -- by = "wait_ns"
--- cost = { ns = "coalesce(gpu_idle_ns, wait_ns)", rows = "step is not null", of = "step_ns", adds = true, topics = ["data"], detail = 2 }
--- text = "[{where}: ]step {step} waits for data for {wait_ns of step_ns} of its time."
+-- cost = { ns = "lost_ns", rows = "step is not null", of = "case when device is null and lost_ns is not null then step_ns end", adds = true, topics = ["data"], detail = 2 }
+-- text = "[{where}: ]step {step} waits for data for {wait_ns of step_ns} of its time[; its GPU idles for {window_idle_ns} of that within its window]."
 -- advice = "More loader workers, `persistent_workers`, a faster decoder, or a cache of what is decoded."
 -- ///
 with marked as (
@@ -69,11 +71,21 @@ activity as materialized (
     from gpu_activity
     where matches(run, $run) and matches(rank, $rank)
 ),
-devices_seen as (
-    select distinct run, source, rank, pid, device, true as has_gpu from activity
+device_windows as (
+    select run, source, rank, device, min(start_ns) as first_ns, max(end_ns) as last_ns
+    from intervals('activity')
+    group by run, source, rank, device
 ),
-waits as (  -- `part`: the step, or -1 for the whole range, in a step or not
-    select r.run, r.source, r.rank, r.pid, d.device, coalesce(d.has_gpu, false) as has_gpu, p.part, p.start_ns, p.end_ns
+devices_seen as (
+    select s.*, w.first_ns, w.last_ns
+    from (select distinct run, source, rank, pid, device, true as has_gpu from activity) as s
+    left join device_windows as w
+        on s.run = w.run and s.source = w.source and s.rank = w.rank and s.device is not distinct from w.device
+),
+whole_waits as materialized (  -- `part`: the step, or -1 for the whole range, in a step or not
+    select
+        r.run, r.source, r.rank, r.pid, d.device, coalesce(d.has_gpu, false) as has_gpu, p.part, p.start_ns, p.end_ns,
+        d.first_ns, d.last_ns
     from (
         select id, step_id as part, start_ns, end_ns from pieces
         union all
@@ -83,25 +95,39 @@ waits as (  -- `part`: the step, or -1 for the whole range, in a step or not
     left join devices_seen as d
         on r.run = d.run and r.source = d.source and r.rank = d.rank and r.pid is not distinct from d.pid
 ),
+waits as (  -- a part of -3 - part has what of it lies in the device's window
+    select run, source, rank, device, part, start_ns, end_ns from whole_waits
+    union all
+    select run, source, rank, device, -3 - part, greatest(start_ns, first_ns), least(end_ns, last_ns)
+    from whole_waits
+    where greatest(start_ns, first_ns) < least(end_ns, last_ns)
+),
 counts as (
     select run, rank, device, part, bool_or(has_gpu) as has_gpu, count(*) as waits
-    from waits
+    from whole_waits
     group by run, rank, device, part
+),
+clipped as materialized (
+    from clip_to('waits', 'activity')
 ),
 found_waits as (
     select
         c.run, c.rank, c.device, c.part, c.waits,
         i.busy_ns as wait_ns,
-        case when c.has_gpu then i.busy_ns - i.inside_ns end as gpu_idle_ns
+        case when c.has_gpu then i.busy_ns - i.inside_ns end as gpu_idle_ns,
+        case when c.has_gpu then coalesce(w.busy_ns - w.inside_ns, 0) end as window_idle_ns
     from counts as c
-    join clip_to('waits', 'activity') as i
+    join clipped as i
         on c.run = i.run and c.rank = i.rank and c.device is not distinct from i.device and c.part = i.part
+    left join clipped as w
+        on c.run = w.run and c.rank = w.rank and c.device is not distinct from w.device and -3 - c.part = w.part
 ),
 in_steps as (
     select
         run, rank, device,
         sum(wait_ns) as wait_ns,
-        sum(gpu_idle_ns) as gpu_idle_ns
+        sum(gpu_idle_ns) as gpu_idle_ns,
+        sum(window_idle_ns) as window_idle_ns
     from found_waits
     where part >= 0
     group by run, rank, device
@@ -127,6 +153,7 @@ answers as (
         s.run, s.rank, s.device, s.step, s.start_ns, s.step_ns,
         case when r.run is not null then coalesce(w.wait_ns, 0) end as wait_ns,
         case when r.run is not null and s.has_gpu then coalesce(w.gpu_idle_ns, 0) end as gpu_idle_ns,
+        case when r.run is not null and s.has_gpu then coalesce(w.window_idle_ns, 0) end as window_idle_ns,
         coalesce(w.waits, 0) as waits,
         'trace' as counted_from
     from step_devices as s
@@ -138,6 +165,7 @@ answers as (
         a.run, a.rank, a.device, null, null, null,
         a.wait_ns - coalesce(i.wait_ns, 0),
         a.gpu_idle_ns - coalesce(i.gpu_idle_ns, 0),
+        a.window_idle_ns - coalesce(i.window_idle_ns, 0),
         b.waits, 'trace'
     from found_waits as a
     join beside as b on a.run = b.run and a.rank = b.rank
@@ -147,7 +175,7 @@ answers as (
     select
         run, rank, null, step, start_ns,
         case when has_valid_interval(start_ns, end_ns) then dur_ns end,
-        data_wait_ns, null, null, 'steps'
+        data_wait_ns, null, null, null, 'steps'
     from steps
     where data_wait_ns is not null and matches(run, $run) and matches(rank, $rank)
 )
@@ -158,6 +186,10 @@ select
     wait_ns / nullif(step_ns, 0) as of_step_ratio,
     as_bigint(gpu_idle_ns) as gpu_idle_ns,
     gpu_idle_ns / nullif(wait_ns, 0) as of_wait_ratio,
-    waits, counted_from
-from answers
+    waits, counted_from,
+    as_bigint(window_idle_ns) as window_idle_ns,
+    as_bigint(
+        case when window_idle_ns is not null then window_idle_ns when not marks_on_device then wait_ns end
+    ) as lost_ns
+from (select *, bool_or(window_idle_ns is not null) over (partition by run) as marks_on_device from answers)
 order by run, rank, device, counted_from desc, start_ns nulls last, step

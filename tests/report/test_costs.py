@@ -274,6 +274,29 @@ def test_rows_within_a_threshold_are_those_with_a_cost_for_which_the_rule_does_n
     assert within.rule == "lost_ns > 10"
 
 
+@pytest.mark.parametrize(("first_ns", "expected"), [(450, []), (300, [("data_loader_wait", 100 / 700)])])
+def test_waiting_for_data_costs_only_what_lies_in_the_window(
+    tmp_path: Path, first_ns: int, expected: list[tuple[str, float]]
+) -> None:
+    """A step of 1000 ns waits for data for 400; the window of the GPU begins behind that, or 100 ns before its end."""
+    cpu = {"scope": "cpu", "pid": 1, "tid": 1}
+    loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    tables = {
+        "annotations": [
+            cpu | {"name": name, "start_ns": 0, "dur_ns": dur}
+            for name, dur in (("ProfilerStep#1", 1000), (loader, 400))
+        ],
+        "kernels": [
+            {"name": "gemm", "pid": 1, "device": 0, "stream": 7, "start_ns": start, "dur_ns": dur}
+            for start, dur in ((first_ns, 0), (400, 600))
+        ],
+    }
+    (found,) = summarize(build_store(tmp_path / "lab", tables))
+    assert [(each.query, each.rest) for each in found.leads if "data" in each.topics] == expected
+    for each in found.leads:
+        assert "in all steps" not in each.sentence
+
+
 def test_a_recording_that_begins_late_is_noted_and_not_ranked(tmp_path: Path) -> None:
     """Rank 0 waits 300 of its 400 ns for rank 1, of which the first 300 are not recorded and 100 are."""
     name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"

@@ -43,11 +43,10 @@ def command(
 ) -> None:
     """Print what matters in each run: five figures, and the three findings that cost most of its time.
 
-    Shares are of the run's measured time, the windows of all its GPUs added up (of all steps for waiting for data, of
-    the windows of ranks on a CPU). A symptom that a listed cause explains is not listed again. What the run takes
-    without a cause is computed by the query what_if. Of more than three runs each has two lines. Of a store with more
-    than twelve those are listed that lose most to a cause, or whose step time is unlike that of runs with the same
-    settings.
+    Shares are of the run's measured time, the windows of all its GPUs added up (without a GPU, of the windows of its
+    ranks, or of all steps). A symptom that a listed cause explains is not listed again. What the run takes without a
+    cause is computed by the query what_if. Of more than three runs each has two lines. Of a store with more than twelve
+    those are listed that lose most to a cause, or whose step time is unlike that of runs with the same settings.
 
     """
     if names and runs:

@@ -26,7 +26,9 @@ ROW_COST, COST, ADDED, WHOLE, COST_SHARE, STEP = (
 )
 """Cost of the row in ns, that of the finding, the number of rows that it adds up, the measured time of the run, the
 cost's share of that, and the measured time of a step on a device in ns."""
-_RULE, _OF = "\x1brule", "\x1bof"
+OF = "\x1bof"
+"""What the query measured of the run, such as its steps, where the share is of that; else NULL."""
+_RULE = "\x1brule"
 
 
 def matching_rows_sql(
@@ -80,11 +82,11 @@ def matching_rows_sql(
 _MATCHING_ROWS = f"""\
 with rules as (
     select *, coalesce(({{when}}), false) as "{_RULE}", ({{cost_ns}})::double as "{ROW_COST}",
-        ({{of_ns}})::double as "{_OF}"{{shares}}
+        ({{of_ns}})::double as "{OF}"{{shares}}
     from answer
 ),
 measured as (
-    select r.*, coalesce("{_OF}", w.window_ns) as "{WHOLE}", w.step_ns as "{STEP}"
+    select r.*, coalesce("{OF}", w.window_ns) as "{WHOLE}", w.step_ns as "{STEP}"
     from rules as r
     left join report.windows as w on w.run = {{same_run}}
 ),

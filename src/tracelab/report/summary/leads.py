@@ -16,7 +16,7 @@ from tracelab.query import library
 from tracelab.query.report_rules import LEAST_SHARE, NO_WAITS, Finding
 from tracelab.query.spec import Query
 from tracelab.report.answers import ReportSession
-from tracelab.report.costs import ADDED, COST, COST_SHARE, MATCHING, WHOLE, matching_rows_sql
+from tracelab.report.costs import ADDED, COST, COST_SHARE, MATCHING, OF, WHOLE, matching_rows_sql
 from tracelab.report.sentences import FindingContext, build_context, fill_sentence
 from tracelab.report.summary.figures import format_share
 from tracelab.store import execution
@@ -63,6 +63,8 @@ class Lead:
     next_command: str
     what_if_command: str | None = None
     """The replay of the run without the loss, where a change of what_if removes it."""
+    is_of_steps: bool = False
+    """Whether `whole_ns` is the time of all steps in place of the windows."""
     part_of: tuple[int, ...] = ()
     """Of a finding within the threshold of its rule, the numbers of the findings that include its time."""
 
@@ -216,7 +218,7 @@ def _derivation(
     lead: Lead, leads: Sequence[Lead], ceilings: Sequence[Ceiling], unrecorded: Sequence[Lead]
 ) -> Iterator[str]:
     cost, whole = (format_scaled(each, Quantity.DURATION) for each in (lead.cost_ns, lead.whole_ns))
-    of = f"{whole} in all steps" if lead.finding.cost and lead.finding.cost.of else whole
+    of = f"{whole} in all steps" if lead.is_of_steps else whole
     rows = f"{lead.added:,} such rows of {lead.query} add up to" if lead.added > 1 else "It costs"
     if lead.added > 1 or f"{cost} of {whole}" not in plain_text(lead.sentence):
         yield f"{rows} {cost} of {of}."
@@ -305,6 +307,7 @@ def _build_lead(  # noqa: PLR0917  what a row of the answer comes with
         evidence=_evidence(finding, f"{row[MATCHING]:,} of {checked:,} rows of {query.name}"),
         next_command=next_command(commands, finding.next_query or query.name, run, rank if is_of_rank else None),
         what_if_command=what_if_command(commands, finding, run, rank),
+        is_of_steps=row[OF] is not None,
     )
 
 
