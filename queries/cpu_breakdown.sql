@@ -36,6 +36,7 @@
 -- [report]
 -- section = "host"
 -- order = 0
+-- row = "thread[s]"
 -- ok_text = "In each rank without a GPU, some thread runs an op, communicates or waits for data for at least 90 % of the window."
 -- unknown = "How long the ranks run no op is not known: no rank has an op with a duration above 0."
 -- [[report.findings]]

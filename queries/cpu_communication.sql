@@ -23,6 +23,7 @@
 -- [report]
 -- section = "communication"
 -- order = 5
+-- row = "kind[s] of collective"
 -- show_if = "calls > 0"
 -- without = "no range is communication on the CPU: record several processes that communicate by gloo or MPI"
 -- ok_text = "Exposed communication on the CPU takes at most 10 % of the window of every rank."

@@ -35,6 +35,7 @@
 -- [report]
 -- section = "launches"
 -- order = 3
+-- row = "graph[s]"
 -- needs = ["graph_launches"]
 -- ok_text = "Every graph keeps its device busy for at least half of the time from its first node to its last."
 -- unknown = "How busy the graphs keep their devices is not known: no work of theirs was recorded with its time."

@@ -26,6 +26,7 @@
 -- [report]
 -- section = "host"
 -- order = 3
+-- row = "step[s]"
 -- ok_text = "No step waits for data for more than 10 % of its time."
 -- unknown = "How long the steps wait for data is not known: no wait of a step for its loader was recorded, which is no proof that the loader is fast. Iterate over PyTorch's DataLoader inside the profiler, or record with `tracelab collect`."
 -- [[report.findings]]

@@ -20,6 +20,7 @@
 -- [report]
 -- section = "time"
 -- order = 1
+-- row = "GPU[s]"
 -- ok_text = "No device idles for more than 20 % of its window, or has exposed communication or exposed copies for more than 10 % of it."
 -- unknown = "Where the time goes is not known: nothing that ran on a device took any time that is known."
 -- [[report.findings]]

@@ -31,6 +31,7 @@
 -- [report]
 -- section = "time"
 -- order = 6
+-- row = "GPU[s]"
 -- ok_text = "No card is held back below 97 % of its clock while it works."
 -- unknown = "Whether something holds the clocks back is not known: no sample has a clock of a card that works."
 -- [[report.findings]]

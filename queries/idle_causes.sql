@@ -34,6 +34,7 @@
 -- [report]
 -- section = "launches"
 -- order = 1
+-- row = "GPU[s]"
 -- ok_text = "No cause leaves a device idle for more than 10 % of its window."
 -- unknown = "Why the devices idle is not known: nothing that ran on one took any time that is known."
 -- [[report.findings]]

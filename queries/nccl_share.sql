@@ -29,6 +29,7 @@
 -- [report]
 -- section = "communication"
 -- order = 1
+-- row = "kind[s] of collective"
 -- show_if = "kernels > 0"
 -- without = "no kernel communicates: record several ranks of a distributed job, or several GPUs of one process"
 -- ok_text = "Exposed communication takes at most 10 % of every device's window, and broadcasts at most 5 %."

@@ -41,6 +41,7 @@
 -- [report]
 -- section = "communication"
 -- order = 4
+-- row = "cause[s] of a late rank"
 -- show_if = "cost_ns > 0"
 -- without = "no rank waits for another one in a collective found on both: ingest the traces of all ranks as one run"
 -- ok_text = "No cause on one rank keeps the others waiting for more than 2 % of the time of all ranks."

@@ -42,6 +42,7 @@
 -- [report]
 -- section = "communication"
 -- order = 3
+-- row = "rank[s]"
 -- show_if = "collectives > 0 or p2p_dur_ns > 0"
 -- without = "no collective was found on several ranks: ingest the traces of all ranks as one run"
 -- ok_text = "No rank is the last in more than half of the collectives, or so often that it cannot be chance, and most of their time is hidden transfer."

@@ -1,12 +1,13 @@
 """The `[report]` table of a header: what it may say, and how a mistake is told."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tracelab.errors import UsageError
 from tracelab.query import spec
-from tracelab.query.report_rules import Finding
+from tracelab.query.report_rules import Finding, Report
 
 HEADER = (
     '-- What. A row is one.\n-- /// query\n-- title = "T"\n-- needs = ["kernels"]\n'
@@ -72,3 +73,14 @@ def test_a_mistake_is_reported_with_file_and_line(lines: str, said: str, tmp_pat
     path.write_text(HEADER.format(lines))
     with pytest.raises(UsageError, match=said):
         spec.parse(path)
+
+
+def test_rows_are_counted_in_the_words_of_the_query() -> None:
+    """The noun has the ending of its plural in brackets."""
+    report = replace(Report("time", 1, (), (), None, None, None, ""), row="cause[s] of a late rank")
+    assert report.count_rows(1) == "1 cause of a late rank"
+    assert report.count_rows(1_007, "such") == "1,007 such causes of a late rank"
+    assert report.share_of_rows(7, 92) == "7 of 92 causes of a late rank"
+    assert report.share_of_rows(8, 8) == "all 8 causes of a late rank"
+    assert report.share_of_rows(1, 1) == "the only cause of a late rank"
+    assert replace(report, row=Report.row).count_rows(2) == "2 rows"

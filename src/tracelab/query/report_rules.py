@@ -126,21 +126,40 @@ class Report:
     unknown: str | None
     show_if: str | None
     without: str
+    row: str = "row[s]"
+    """What a row of the answer is, for sentences that count rows, with the ending of the plural in brackets."""
+
+    def count_rows(self, number: int, which: str = "") -> str:
+        """Return a number of rows in words: 1 GPU, 8 GPUs, with `which` 8 such GPUs."""
+        ending = r"\1" if number != 1 else ""
+        return f"{number:,} {which} {_ENDING.sub(ending, self.row)}".replace("  ", " ")
+
+    def share_of_rows(self, number: int, of: int) -> str:
+        """Return a number of some rows in words: the only GPU, all 8 GPUs, 2 of 8 GPUs."""
+        if number == of:
+            return f"the only {_ENDING.sub('', self.row)}" if of == 1 else f"all {self.count_rows(of)}"
+        return f"{number:,} of {self.count_rows(of)}"
 
 
+_ENDING = re.compile(r"\[(\w+)\]")
 _REQUIRED = ("when", "by", "text")
 _TEXTS = ("ok_text", "unknown", "show_if", "without")
 
 
 def parse_report(entry: Mapping[str, object], columns: Mapping[str, str]) -> Report:
     """Parse the table `[report]` of a header; raise ValueError with what is wrong."""
-    if others := set(entry) - {"section", "order", "needs", "findings", *_TEXTS}:
+    if others := set(entry) - {"section", "order", "needs", "findings", "row", *_TEXTS}:
         raise ValueError(f"[report] has an unknown key {sorted(others)[0]!r}")
     section, order, needs = entry.get("section"), entry.get("order", _LAST), entry.get("needs", [])
     if section not in SECTION_TITLES:
         raise ValueError(f"[report] needs a section, one of {', '.join(SECTION_TITLES)}")
     expected: list[tuple[object, str, Any, str]]
-    expected = [(order, "order", int, "an integer"), (needs, "needs", list, "a list of tables")]
+    row = entry.get("row", Report.row)
+    expected = [
+        (order, "order", int, "an integer"),
+        (row, "row", str, "text"),
+        (needs, "needs", list, "a list of tables"),
+    ]
     expected += [(entry.get(name), name, str | None, "text") for name in _TEXTS]
     if wrong := [
         f"{name} must be {expectation}" for value, name, kind, expectation in expected if not isinstance(value, kind)
@@ -162,6 +181,7 @@ def parse_report(entry: Mapping[str, object], columns: Mapping[str, str]) -> Rep
         unknown,
         show_if,
         without or "",
+        str(row),
     )
 
 

@@ -69,7 +69,7 @@ def render_findings(session: ReportSession, query: Query, answer: pa.Table, lead
                 context = build_context(query, answer, rows, several=session.several)
                 for row, place in enumerate(rows.to_pylist()):
                     run = place.get("run")
-                    cost = render_cost(place, query.name, finding, (leads or {}).get(str(run), ()))
+                    cost = render_cost(place, query, finding, (leads or {}).get(str(run), ()))
                     cost += _render_what_if(session, finding, place)
                     items.setdefault(run if scope else None, []).append(
                         _render_item(at, finding, context, row, cost, sql, is_whole=not scope)
@@ -116,7 +116,11 @@ def _count_rules(session: ReportSession, findings: Sequence[Finding], *, by_run:
 def _summarize_rules(report: Report, findings: Sequence[Finding], counts: _RuleCounts) -> str:
     """Return the text if no rule holds: all fine if each is false for some row, else what is unknown."""
     if any(counts.held):
-        return _MINOR.format(rows=_count_rows(sum(counts.held))) if any(each.cost for each in report.findings) else ""
+        return (
+            _MINOR.format(rows=report.count_rows(sum(counts.held)))
+            if any(each.cost for each in report.findings)
+            else ""
+        )
     undecided = [each.when for each, false in zip(findings, counts.false, strict=True) if not (false or each.rule)]
     if undecided and report.unknown:
         rules = ", ".join(f"<code>{escape_text(when)}</code>" for when in undecided)
@@ -125,10 +129,6 @@ def _summarize_rules(report: Report, findings: Sequence[Finding], counts: _RuleC
         )
     note = f" <small>Known of {counts.rows - counts.open:,} of {counts.rows:,} rows.</small>" if counts.open else ""
     return f"<li class=fine>{render_prose(report.ok_text)}{note}" if report.ok_text and not undecided else ""
-
-
-def _count_rows(number: int) -> str:
-    return f"{number:,} row{'s' * (number != 1)}"
 
 
 def _render_item(
@@ -164,20 +164,20 @@ def _render_item(
     return f'<li data-finding={at} data-count="{count}">{sentence}{own_advice}'
 
 
-def render_cost(row: Mapping[str, Any], query: str, finding: Finding, leads: Sequence[Lead]) -> str:
+def render_cost(row: Mapping[str, Any], query: Query, finding: Finding, leads: Sequence[Lead]) -> str:
     """Render what a finding costs its run: as the summary has it, as a symptom of its findings, or by itself."""
     share = row[COST_SHARE]
-    if share is None or finding.cost is None:
+    if share is None or finding.cost is None or query.report is None:
         return ""
     if not finding.cost.recorded:
         return f" <span class=cost>Not ranked: {_amount(share, row[STEP])}, whose cause is not recorded.</span>"
-    relation = relate(leads, query, finding, row.get("rank"))
+    relation = relate(leads, query.name, finding, row.get("rank"))
     if relation.is_lead is not None:
         rest = leads[relation.is_lead - 1].rest
         return f" <span class=cost>Finding {relation.is_lead} of the summary: {_amount(rest, row[STEP])}.</span>"
     if relation.is_symptom(share):
         return f" <span class=cost>Symptom of {relation.causes}.</span>"
-    added = f", {row[ADDED]:,} such rows added up" if row[ADDED] > 1 else ""
+    added = f", {query.report.count_rows(row[ADDED], 'such')} added up" if row[ADDED] > 1 else ""
     part = "is" if len(relation.numbers) + relation.has_unrecorded == 1 else "are"
     known = f"; {relation.causes} {part} part of it" if relation.causes else ""
     kind, rank = ("Cost:", "") if finding.cost.leads else ("Bound: at most", "; the summary does not rank it")

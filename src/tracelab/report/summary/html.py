@@ -125,7 +125,8 @@ def _render_lead(lead: Lead, step_ns: float | None, drawn_run: str | None) -> st
         f"<small>Next: <code>{escape_text(lead.next_command)}</code>{_what_if(lead)} "
         f'<a href="#{lead.query}">Evidence</a>'
         f"{_timeline_link(lead, drawn_run)}</small>"
-        f"<details class=why><summary>Why?</summary> {render_prose(lead.evidence)}. "
+        f"<details class=why><summary>Why?</summary> {render_prose(lead.evidence)}, "
+        f"by the rule <code>{escape_text(lead.finding.rule or lead.finding.when)}</code>. "
         f'<a href="#sql-{lead.query}">SQL</a></details>'
     )
 

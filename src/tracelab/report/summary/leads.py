@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from tracelab.output.commands import StoreCommands
 from tracelab.output.units import Quantity, format_scaled
 from tracelab.query import library
-from tracelab.query.report_rules import LEAST_SHARE, NO_WAITS, Finding
+from tracelab.query.report_rules import LEAST_SHARE, NO_WAITS, Finding, Report
 from tracelab.query.spec import Query
 from tracelab.report.answers import ReportSession
 from tracelab.report.costs import ADDED, COST, COST_SHARE, MATCHING, OF, WHOLE, matching_rows_sql
@@ -61,6 +61,8 @@ class Lead:
     advice: str
     evidence: str
     next_command: str
+    added_rows: str = ""
+    """The rows in words that `cost_ns` adds up."""
     what_if_command: str | None = None
     """The replay of the run without the loss, where a change of what_if removes it."""
     is_of_steps: bool = False
@@ -219,9 +221,10 @@ def _derivation(
 ) -> Iterator[str]:
     cost, whole = (format_scaled(each, Quantity.DURATION) for each in (lead.cost_ns, lead.whole_ns))
     of = f"{whole} in all steps" if lead.is_of_steps else whole
-    rows = f"{lead.added:,} such rows of {lead.query} add up to" if lead.added > 1 else "It costs"
-    if lead.added > 1 or f"{cost} of {whole}" not in plain_text(lead.sentence):
-        yield f"{rows} {cost} of {of}."
+    if lead.added > 1:
+        yield f"{lead.added_rows} cost {cost} of {of} together."
+    elif f"{cost} of {whole}" not in plain_text(lead.sentence):
+        yield f"It costs {cost} of {of}."
     numbered = list(enumerate(leads, 1))
     more_detailed = [(at, each) for at, each in numbered if each.detail > lead.detail]
     if lead.share - lead.unexplained >= _SAME_SHARE:
@@ -304,17 +307,23 @@ def _build_lead(  # noqa: PLR0917  what a row of the answer comes with
         step=row.get("step"),
         sentence=fill_sentence(finding.text, context, at),
         advice=fill_sentence(finding.advice, context, at) if finding.advice else "",
-        evidence=_evidence(finding, f"{row[MATCHING]:,} of {checked:,} rows of {query.name}"),
+        evidence=_evidence(query, finding, row[MATCHING], checked),
+        added_rows=_report_of(query).count_rows(added, "such"),
         next_command=next_command(commands, finding.next_query or query.name, run, rank if is_of_rank else None),
         what_if_command=what_if_command(commands, finding, run, rank),
         is_of_steps=row[OF] is not None,
     )
 
 
-def _evidence(finding: Finding, rows: str) -> str:
-    if finding.rule is None:
-        return f"`{finding.when}` holds for {rows}"
-    return f"the rule `{finding.rule}` does not hold for {rows}, which cost this together"
+def _evidence(query: Query, finding: Finding, matching: int, checked: int) -> str:
+    within = "" if finding.rule is None else ", within the threshold of its rule"
+    return f"{query.name} finds it in {_report_of(query).share_of_rows(matching, checked)}{within}"
+
+
+def _report_of(query: Query) -> Report:
+    if query.report is None:
+        raise ValueError(f"{query.name} has no findings")
+    return query.report
 
 
 def next_command(commands: StoreCommands, name: str, run: str, rank: int | None) -> str:
