@@ -251,3 +251,11 @@ def test_the_calls_of_a_step_are_events_around_it_and_reads_of_memory_after_it(n
         "Event.elapsed_time",
         "Event.elapsed_time",
     ]
+
+
+def test_the_memory_of_a_replayed_graph_counts_the_pool_that_it_writes_to(node):
+    peaks = node.train(cuda_graphs=True, warmup=0, steps=3).rows("memory_peaks")
+    held = fake_cuda.ALLOCATED_BYTES + fake_cuda.POOL_BYTES  # and what is allocated outside of the graph
+    assert all(held <= row["allocated_bytes"] < held + 100_000 for row in peaks[1:])
+    (without,) = {row["reserved_bytes"] for row in node.train().rows("memory_peaks")}
+    assert without == fake_cuda.RESERVED_BYTES

@@ -102,6 +102,7 @@ class StepLog:
     _ended: deque[Step] = field(default_factory=deque)
     _pending: deque[Step] = field(default_factory=deque)
     _last: Step | None = None
+    _replayed_bytes: dict[int, int] | None = None
 
     def __post_init__(self) -> None:
         run, rank = self.folder.name, self.context.job.rank
@@ -194,13 +195,15 @@ class StepLog:
         if self._peaks is None:
             return
         cuda = self.context.torch.cuda
+        if self._replayed_bytes is None:
+            self._replayed_bytes = _replayed_bytes(cuda) if self.context.settings.cuda_graphs else {}
         for device in self.context.devices:
             self._peaks.append(
                 {
                     "device": device,
                     "epoch": epoch,
                     "step": number,
-                    "allocated_bytes": cuda.max_memory_allocated(device),
+                    "allocated_bytes": cuda.max_memory_allocated(device) + self._replayed_bytes.get(device, 0),
                     "reserved_bytes": cuda.max_memory_reserved(device),
                     "used_bytes": _used_bytes(cuda, device) if whole_gpu else None,
                 }
@@ -269,6 +272,19 @@ def _row(step: Step, dur_ns: int, gap_ns: int | None, loss: float | None, accura
         "profiler_state": step.profiler_state,
         "gap_ns": gap_ns,
     }
+
+
+def _replayed_bytes(cuda: Any) -> dict[int, int]:  # noqa: ANN401  torch carries no types here
+    """Return the bytes that CUDA graphs write to and the allocator does not count, by device.
+
+    A replay uses its graph's private pool without the allocator, which counts only what is still held there.
+    """
+    counts: dict[int, int] = {}
+    for segment in cuda.memory_snapshot():
+        if tuple(segment["segment_pool_id"]) != (0, 0):
+            device = int(segment["device"])
+            counts[device] = counts.get(device, 0) + int(segment["total_size"]) - int(segment["allocated_size"])
+    return counts
 
 
 def _used_bytes(cuda: Any, device: int) -> int:  # noqa: ANN401  torch carries no types here
