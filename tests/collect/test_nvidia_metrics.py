@@ -1,5 +1,8 @@
 """Which metrics ncu is asked for, and that the roofline made of them lacks nothing."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from tracelab.collect.nvidia.metrics import check_metrics, merge_metrics, parse_metric_list, roofline_metrics
@@ -67,6 +70,53 @@ def test_tensor_operations_are_counted_by_type_each_once():
         f"{TENSOR}fp64.sum",
         *(f"{TENSOR}tf32_dst_fp32_sparsity_off.sum", f"{TENSOR}tf32_dst_fp32_sparsity_on.sum"),
         f"{TENSOR}tf32_dst_fp32_sparsity_off.sum.peak_sustained",
+    ]
+
+
+CHIPS = json.loads((Path(__file__).parent / "fakes" / "ncu_chips.json").read_text())
+PEAKS = {
+    "ga100": ["bf16_dst_fp32", "fp16_dst_fp16", "fp16_dst_fp32", "tf32_dst_fp32"],
+    "ad102": ["bf16_dst_fp32", "fp16_dst_fp16", "fp16_dst_fp32", "fp8", "tf32_dst_fp32"],
+}
+COUNTS = {
+    "ga100": [*PEAKS["ga100"], "fp64"],
+    "ad102": PEAKS["ad102"],
+    "gh100": ["bf16_dst_fp32", "fp16", "fp64", "fp8_sparsity_off", "fp8_sparsity_on", "tf32_dst_fp32"],
+}
+
+
+def tensor_metrics(chip):
+    return [name.removeprefix(TENSOR) for name in asked_of(*CHIPS[chip]) if "ops_path_tensor" in name]
+
+
+@pytest.mark.parametrize("chip", ["ga100", "ad102", "gh100"])
+def test_each_type_of_a_chip_is_counted_once(chip):
+    counts = [name.removesuffix(".sum") for name in tensor_metrics(chip) if name.endswith(".sum")]
+    assert sorted(counts) == sorted(COUNTS[chip])
+
+
+@pytest.mark.parametrize("chip", ["ga100", "ad102"])
+def test_the_peaks_of_a_chip_are_those_of_dense_operations(chip):
+    peaks = [name for name in tensor_metrics(chip) if name.endswith(".peak_sustained")]
+    assert peaks == [f"{name}_sparsity_off.sum.peak_sustained" for name in PEAKS[chip]]
+
+
+def test_the_peaks_of_hopper_are_those_of_its_warp_groups():
+    instruction = "sm__ops_path_tensor_op_hgmma_src_"
+    assert [name for name in tensor_metrics("gh100") if name.endswith(".peak_sustained")] == [
+        f"{instruction}bf16_dst_fp32_sparsity_off.sum.peak_sustained",
+        f"{instruction}fp16_sparsity_off.sum.peak_sustained",
+        f"{instruction}tf32_dst_fp32_sparsity_off.sum.peak_sustained",
+        "fp8_sparsity_off.sum.peak_sustained",
+    ]
+
+
+def test_instructions_are_counted_where_a_chip_counts_nothing_else():
+    by_instruction = [f"sm__ops_path_tensor_op_{op}_src_bf16_dst_fp32_sparsity_{on}" for op in ("hgmma", "hmma")
+                      for on in ("off", "on")]  # fmt: skip
+    assert asked_of(*by_instruction) == [
+        *(f"{name}.sum" for name in by_instruction),
+        "sm__ops_path_tensor_op_hgmma_src_bf16_dst_fp32_sparsity_off.sum.peak_sustained",
     ]
 
 

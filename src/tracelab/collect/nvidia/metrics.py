@@ -69,7 +69,7 @@ OF_THE_DEVICE = tuple(
 """Both come from the driver and cost no pass."""
 
 _TENSOR = re.compile(
-    r"sm__ops_path_tensor_src_(?P<src>(?:fp|bf|tf)\d+(?:_(?:fp|bf|tf)\d+)*)"
+    r"sm__ops_path_tensor(?:_op_(?P<op>[a-z]+))?_src_(?P<src>(?:fp|bf|tf)\d+(?:_(?:fp|bf|tf)\d+)*)"
     r"(?:_dst_(?P<dst>\w+?))?(?:_sparsity_(?P<sparsity>on|off))?"
 )
 
@@ -125,22 +125,31 @@ def _first_way(ways: Sequence[str], available: frozenset[str]) -> list[str]:
 
 
 def _tensor(available: frozenset[str]) -> list[str]:
-    """By multiplied type: its whole where the chip counts that, else every type of result, else dense and sparse.
+    """By multiplied type: its whole where the chip counts that, else every type of result, else every instruction.
 
-    The peaks are those of dense operations: sparse ones would be twice as many, and training has none.
+    The peaks are those of dense operations: sparse ones would be twice as many, and training has none. Hopper lists
+    them by instruction alone; those of warp groups (hgmma) reach the peak, and the older hmma two thirds of it.
     """
     matches = [(match, name) for name in sorted(available) if (match := _TENSOR.fullmatch(name))]
     chosen: list[str] = []
     for src in dict.fromkeys(match["src"] for match, _ in matches):
-        of_src = [(match, name) for match, name in matches if match["src"] == src]
-        unsparse = [name for match, name in of_src if not match["dst"] and not match["sparsity"]]
-        results = [name for match, name in of_src if match["dst"] and not match["sparsity"]]
-        counted_types = {match["dst"] for match, name in of_src if name in results}
-        parts = [name for match, name in of_src if match["sparsity"] and match["dst"] not in counted_types]
-        chosen += [f"{name}.sum" for name in unsparse or [*results, *parts]]
-        dense = [name for match, name in of_src if match["sparsity"] == "off"]
-        chosen += [f"{name}.sum.peak_sustained" for name in dense]
+        of_type = [(match, name) for match, name in matches if match["src"] == src and not match["op"]]
+        of_instructions = [(match, name) for match, name in matches if match["src"] == src and match["op"]]
+        chosen += [f"{name}.sum" for name in _counts(of_type) or _counts(of_instructions)]
+        dense = [name for match, name in of_type if match["sparsity"] == "off"]
+        by_instruction = [(match["op"], name) for match, name in of_instructions if match["sparsity"] == "off"]
+        largest = [name for op, name in by_instruction if op.endswith("gmma")] or [name for _, name in by_instruction]
+        chosen += [f"{name}.sum.peak_sustained" for name in dense or largest]
     return chosen
+
+
+def _counts(names: Sequence[tuple[re.Match[str], str]]) -> list[str]:
+    """Return the counters that together count every operation once."""
+    unsparse = [name for match, name in names if not match["dst"] and not match["sparsity"]]
+    results = [name for match, name in names if match["dst"] and not match["sparsity"]]
+    counted_types = {match["dst"] for match, name in names if name in results}
+    parts = [name for match, name in names if match["sparsity"] and match["dst"] not in counted_types]
+    return unsparse or [*results, *parts]
 
 
 def _nearest(base: str, rollup: str, available: frozenset[str]) -> str:
