@@ -54,3 +54,20 @@ def test_shapes_are_compared_for_common_ops_by_shares_of_calls() -> None:
     )  # fmt: skip
     assert alike_shapes(calls, ["a"], ["b"]) == 0.5  # of mm, 75 % and 50 % have [2]
     assert alike_shapes(calls, ["a"], ["none"]) is None
+
+
+def test_a_refusal_names_all_that_is_to_be_allowed_also_for_recordings_of_noise() -> None:
+    calls = shapes(*((run, "mm", f"[{size}]", 10) for run, size in (("a", 2), ("b", 3), ("n", 4))))
+    base = [{"run": "a", "gpus": 1, "ranks": 1, "batch_size": 8}]
+    candidate = [{"run": "b", "gpus": 2, "ranks": 2, "batch_size": 8}]
+    noise = [{"run": "n", "gpus": 1, "ranks": 1, "batch_size": 16}]
+    with pytest.raises(NotComparableError) as refusal:
+        compare_facts(base, candidate, calls, noise=noise)
+    assert str(refusal.value) == (
+        "base and candidate cannot be compared: GPUs 1 against 2; only 0 % of the calls of common ops have inputs of "
+        "the same shapes; base and noise runs cannot be compared: batch size 8 against 16; only 0 % of the calls of "
+        "common ops have inputs of the same shapes; record both with as many GPUs, record the same inputs, record both "
+        "with one batch size, or add --allow-different gpus --allow-different shapes --allow-different batch_size"
+    )
+    allowed = str(refusal.value).partition("or add ")[2].replace("--allow-different ", "").split()
+    assert compare_facts(base, candidate, calls, allowed, noise)

@@ -94,6 +94,13 @@ def test_gates_fail_pass_or_stay_undecided(slower: Comparison) -> None:
     assert (slower.exit_code(strict=False), slower.exit_code(strict=True)) == (1, 1)
 
 
+def test_a_metric_of_a_gate_is_in_the_first_table_alone(slower: Comparison) -> None:
+    for everything in (False, True):
+        lines = writers.write_text(slower, everything=everything, width=100).splitlines()
+        assert len([line for line in lines if line.startswith("class:gemm ")]) == 1
+        assert len([line for line in lines if line.startswith("step_time ")]) == 1
+
+
 def test_comment_begins_with_the_verdict_and_names_the_cause(slower: Comparison) -> None:
     lines = writers.write_markdown(slower).splitlines()
     assert lines[0] == (

@@ -1,7 +1,7 @@
 """Compare the facts of two sides: what forbids a comparison, and what differs and is allowed to."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
@@ -81,11 +81,39 @@ def label_of(fact: str) -> str:
     return _LABELS.get(fact, fact.replace("_", " "))
 
 
+@dataclass(frozen=True)
+class Problem:
+    """A fact that forbids a comparison, in words, with what to do, and the side that differs from the base."""
+
+    fact: str
+    text: str
+    action: str
+    side: str = "candidate"
+
+
 def compare_facts(
-    base: Sequence[Facts], candidate: Sequence[Facts], shapes: pl.DataFrame, allowed: Iterable[str] = ()
+    base: Sequence[Facts],
+    candidate: Sequence[Facts],
+    shapes: pl.DataFrame,
+    allowed: Iterable[str] = (),
+    noise: Sequence[Facts] = (),
 ) -> list[FactRow]:
-    """Return the facts of both sides. Raises NotComparableError where one forbids the comparison and is not allowed."""
-    permitted = set(allowed)
+    """Return the facts of both sides. Raises NotComparableError where one forbids the comparison and is not allowed.
+
+    Recordings of noise must be of the work of the base, too; the error names all that is to be allowed.
+    """
+    permitted = frozenset(allowed)
+    rows, problems = _find_problems(base, candidate, shapes, permitted)
+    if noise:
+        problems += [replace(each, side="noise runs") for each in _find_problems(base, noise, shapes, permitted)[1]]
+    if problems:
+        raise NotComparableError(_describe_problems(problems))
+    return rows
+
+
+def _find_problems(
+    base: Sequence[Facts], candidate: Sequence[Facts], shapes: pl.DataFrame, permitted: frozenset[str]
+) -> tuple[list[FactRow], list[Problem]]:
     rows, problems, differing = [], [], set[str]()
     for fact in (*REQUIRED, *_LISTED):
         verdict, texts = _compare(fact, base, candidate)
@@ -95,27 +123,27 @@ def compare_facts(
         follows = differing & set(_CAUSES.get(fact, ()))
         differing |= {fact} if forbidden else set()
         if forbidden and fact not in permitted and not follows:
-            problems.append((fact, f"{label_of(fact)} {texts[0]} against {texts[1]}", REQUIRED[fact]))
+            problems.append(Problem(fact, f"{label_of(fact)} {texts[0]} against {texts[1]}", REQUIRED[fact]))
         rows.append(FactRow(fact, verdict, *texts, allowed=forbidden))
     alike = alike_shapes(shapes, [str(each["run"]) for each in base], [str(each["run"]) for each in candidate])
     if alike is not None:
         forbidden = alike < LEAST_ALIKE_SHAPES
         text = f"{alike:.0%}".replace("%", " %")
         if forbidden and SHAPES not in permitted:
-            problems.append(
-                (
-                    SHAPES,
-                    f"only {text} of the calls of common ops have inputs of the same shapes",
-                    "record the same inputs",
-                )
-            )
+            words = f"only {text} of the calls of common ops have inputs of the same shapes"
+            problems.append(Problem(SHAPES, words, "record the same inputs"))
         rows.append(FactRow(SHAPES, "different" if forbidden else "same", text, text, allowed=forbidden))
-    if problems:
-        what = "; ".join(problem for _, problem, _ in problems)
-        todo = ", ".join(dict.fromkeys(action for _, _, action in problems))
-        options = " ".join(f"--allow-different {fact}" for fact, _, _ in problems)
-        raise NotComparableError(f"base and candidate cannot be compared: {what}; {todo}, or add {options}")
-    return rows
+    return rows, problems
+
+
+def _describe_problems(problems: Sequence[Problem]) -> str:
+    clauses = []
+    for side in dict.fromkeys(each.side for each in problems):
+        what = "; ".join(each.text for each in problems if each.side == side)
+        clauses.append(f"base and {side} cannot be compared: {what}")
+    todo = ", ".join(dict.fromkeys(each.action for each in problems))
+    options = " ".join(dict.fromkeys(f"--allow-different {each.fact}" for each in problems))
+    return f"{'; '.join(clauses)}; {todo}, or add {options}"
 
 
 def _compare(fact: str, base: Sequence[Facts], candidate: Sequence[Facts]) -> tuple[str, tuple[str | None, str | None]]:

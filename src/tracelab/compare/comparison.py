@@ -9,7 +9,6 @@ from pathlib import Path
 from statistics import fmean
 
 import numpy as np
-import polars as pl
 
 from tracelab.compare import comparability, fetch, metrics, notes, recordings
 from tracelab.compare.gates import FAILED, UNDECIDED, Gate, GateResult, check_gate
@@ -114,9 +113,7 @@ def compare_source(source: fetch.Source, request: Request) -> Comparison:
     """Compare the runs of a request, from an open source of their rows."""
     facts_of, shapes = source.facts(), source.op_shapes()
     described = [[facts_of[run] for run in side] for side in (request.base, request.candidate, request.noise)]
-    facts = comparability.compare_facts(described[0], described[1], shapes, request.allow_different)
-    if request.noise:
-        _check_noise(described[0], described[2], shapes, request)
+    facts = comparability.compare_facts(described[0], described[1], shapes, request.allow_different, described[2])
     answers = source.answers()
     runs = list(dict.fromkeys([*request.base, *request.candidate, *request.noise]))
     unit, every = recordings.build_recordings(answers, runs)
@@ -180,19 +177,6 @@ def _check_request(request: Request) -> None:
     for fact in request.allow_different:
         if fact not in comparability.ALLOWABLE:
             raise UsageError(f"--allow-different {fact}: expected one of {', '.join(comparability.ALLOWABLE)}")
-
-
-def _check_noise(
-    base: Sequence[comparability.Facts],
-    noise: Sequence[comparability.Facts],
-    shapes: pl.DataFrame,
-    request: Request,
-) -> None:
-    """Refuse recordings of noise that are of other work than the base."""
-    try:
-        comparability.compare_facts(base, noise, shapes, request.allow_different)
-    except comparability.NotComparableError as error:
-        raise comparability.NotComparableError(str(error).replace("candidate", "noise runs", 1)) from error
 
 
 def _explain_gates(

@@ -260,10 +260,11 @@ def headline_rows(comparison: Comparison) -> list[MetricRow]:
 
 
 def list_details(comparison: Comparison, *, everything: bool = False) -> list[Details]:
-    """Return the details with the largest differences, group by group; `everything` lists all."""
+    """Return the details with the largest differences, group by group; `everything` lists all but `headline_rows`."""
     groups: dict[str, list[MetricRow]] = {title: [] for title in _TITLES}
+    listed_above = {row.metric for row in headline_rows(comparison)}
     for row in comparison.rows:
-        if row.family != "headline":
+        if row.metric not in listed_above:
             groups["parts" if row.family in ("class", "copy") else row.family].append(row)
     listed = []
     for group, rows in groups.items():
