@@ -1,4 +1,4 @@
-"""Functions that workloads share: importing torchvision anywhere, and accuracy."""
+"""What workloads share: importing torchvision anywhere, accuracy, and number formats."""
 
 import importlib
 import sys
@@ -6,6 +6,8 @@ from types import ModuleType
 
 import torch
 from torch import Tensor
+
+DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 _DECLARED: list[torch.library.Library] = []
 """Keeps the declarations below alive."""

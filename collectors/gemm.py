@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from common import DTYPES
 
 
 @dataclass(frozen=True)
@@ -14,9 +15,6 @@ class Settings:
     precision: str = "fp32"
     size: int = 256
     repeats: int = 4
-
-
-DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 
 def truth(settings: Settings) -> dict[str, int]:

@@ -570,9 +570,13 @@ TABLES: tuple[Table, ...] = (
         _CAPTURE_RUN,
         (
             *_columns(
-                ("phase", "text", "warmup, train, validate or epoch."),
+                (
+                    "phase",
+                    "text",
+                    "warmup, train, validate or epoch; or the name of a stage of a step, such as prefill or decode.",
+                ),
                 ("epoch", "int32", "Epoch, from 0."),
-                ("step", "int64", "Step within the epoch, from 0."),
+                ("step", "int64", "Number within the epoch and phase, from 0."),
             ),
             _START,
             _DUR,

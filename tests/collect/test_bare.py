@@ -70,7 +70,8 @@ def test_a_workload_trains_where_nothing_else_is_installed(tmp_path: Path) -> No
 
 
 def test_the_workloads_are_the_files_that_have_one() -> None:
-    ours = {"collectives", "copies", "decoder", "gemm", "image_classification", "streams", "transformer", "triad"}
+    ours = {"collectives", "copies", "decoder", "gemm", "image_classification", "inference", "streams", "transformer"}
+    ours |= {"triad"}
     assert (set(list_workloads()), all(each.about for each in list_workloads().values())) == (ours, True)
 
 

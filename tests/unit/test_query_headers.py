@@ -50,7 +50,7 @@ RUNS = [
 ]
 """Cells that differ in one thing each, so that questions about pairs of runs have an answer."""
 NAMES = ("volta_sgemm_128x32_nt", "nccl_kernel", "ncclDevKernel_AllToAll", "what")
-PHASES = ("train", "epoch", "validate")
+PHASES = ("train", "epoch", "validate", "prefill", "decode")
 STEP = {"phase": "train", "epoch": 0, "step": 0, "start_ns": 0, "dur_ns": 9, "samples": 8, "loss": 2.0, "accuracy": 0.5}
 DOUBLES = (
     *("_ratio", "_percent", "_per_s", "_per_byte", "_factor", "_per_sm", "_per_step", "_ppb", "_hz"),

@@ -29,22 +29,24 @@ _CAPTURE_AXES = ("profiler", "window", "memory", "shapes", "stacks", "flops", "w
 def initial_run_json(settings: Settings, workload: Workload, placement: Placement, run: str) -> dict[str, Any]:
     """Return run.json of a run that is about to start, with status not_run."""
     trains = workload.trains
-    learning = {name: getattr(settings, name) for name in ("optimizer", "learning_rate", "pretrained", "batch_size")}
+    learning = {name: getattr(settings, name) for name in ("optimizer", "learning_rate", "pretrained")}
+    batch_size = settings.batch_size if workload.uses("batch_size") else None
     images = trains and "image_size" in workload.options
     return {
         "tracelab": RUN_FORMAT,
         "run": run,
         "program": " ".join(options.command_words(settings, options.NOT_VARIED + options.CAPTURE_OPTIONS)),
         "workload": workload.name,
-        "model": (settings.model or workload.default_model) if trains else None,
+        "model": (settings.model or workload.default_model) if workload.uses("model") else None,
         "dataset": settings.data if trains else None,
         "image_size": settings.image_size if images else None,
         **{name: value if trains else None for name, value in learning.items()},
-        "global_batch_size": settings.batch_size * placement.world_size if trains else None,
+        "batch_size": batch_size,
+        "global_batch_size": batch_size and batch_size * placement.world_size,
         "gpus": placement.gpus,
         "world_size": placement.world_size,
         "parallelism": settings.parallel,
-        "precision": settings.precision if trains or "precision" in workload.options else None,
+        "precision": settings.precision if workload.uses("precision") else None,
         "data_fraction": settings.data_fraction if trains else None,
         "pin_memory": settings.pin_memory if trains else None,
         "workers": settings.workers if trains else None,

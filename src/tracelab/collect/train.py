@@ -82,7 +82,7 @@ def _name(placement: Placement, workload: Workload) -> str:
     """Return a run name built from the settings; ranks of one launcher derive the same name independently."""
     settings = placement.settings
     ranks = f"{settings.parallel}{settings.gpus or placement.world_size}" if settings.parallel != "none" else ""
-    size = f"b{settings.batch_size}" if workload.trains else ""
+    size = f"b{settings.batch_size}" if workload.uses("batch_size") else ""
     profiler = settings.profiler if settings.profiler != "none" else ""
     parts = [workload.name, settings.model or "", size, ranks, settings.precision, profiler]
     when = placement.job.token[:8] or datetime.now(UTC).strftime("%Y%m%dT%H%M%S")

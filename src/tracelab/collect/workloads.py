@@ -40,6 +40,10 @@ class Workload:
         """Whether the workload trains a model; otherwise it does a known amount of work."""
         return "model" in self.parts
 
+    def uses(self, option: str) -> bool:
+        """Return whether an option of training, such as batch_size, has an effect."""
+        return self.trains or option in self.options
+
 
 def list_workloads() -> dict[str, Workload]:
     """Return every shipped workload by name."""

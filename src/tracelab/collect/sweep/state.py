@@ -11,7 +11,7 @@ from tracelab.collect.run_folder import LOCK, RUN_FORMAT, RUN_JSON, read_run_jso
 from tracelab.collect.settings import Settings
 from tracelab.collect.sweep.matrix import Cell, Sweep
 from tracelab.collect.sweep.settings_diff import Differences, compare_settings
-from tracelab.collect.workloads import find_workload
+from tracelab.collect.workloads import Workload, find_workload
 from tracelab.enumerations import RUN_STATUSES
 from tracelab.errors import TracelabError
 
@@ -106,7 +106,8 @@ def planned_run_json(settings: Settings) -> dict[str, Any]:
     workload = find_workload(settings.workload)
     trains = workload.trains
     learning = ("model", "image_size", "batch_size", "precision", "optimizer", "learning_rate", "data_fraction")
-    requested = {name: getattr(settings, name) if trains else None for name in (*learning, "pin_memory", "workers")}
+    names = (*learning, "pin_memory", "workers")
+    requested = {name: getattr(settings, name) if workload.uses(name) else None for name in names}
     return {
         "tracelab": RUN_FORMAT,
         "run": settings.run,
@@ -115,7 +116,7 @@ def planned_run_json(settings: Settings) -> dict[str, Any]:
         **requested,
         "dataset": settings.data if trains else None,
         "pretrained": settings.pretrained if trains else None,
-        **_size(settings, trains=trains),
+        **_size(settings, workload),
         "parallelism": settings.parallel,
         "epochs": settings.epochs,
         "sweep": settings.sweep,
@@ -129,14 +130,14 @@ def planned_run_json(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _size(settings: Settings, *, trains: bool) -> dict[str, int | None]:
+def _size(settings: Settings, workload: Workload) -> dict[str, int | None]:
     """Return the size of the job as far as the options determine it."""
     requested = settings.gpus if settings.parallel != "none" else settings.gpus or 1
     processes = requested if settings.parallel in ("ddp", "fsdp") else 1
     return {
         "gpus": {"cuda": requested, "cpu": 0}.get(settings.device),
         "world_size": processes,
-        "global_batch_size": settings.batch_size * processes if trains and processes else None,
+        "global_batch_size": settings.batch_size * processes if workload.uses("batch_size") and processes else None,
     }
 
 

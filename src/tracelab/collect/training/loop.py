@@ -1,5 +1,6 @@
 """The training loop: warm-up, epochs and validation, each step timed and profiled on schedule."""
 
+import inspect
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -68,7 +69,7 @@ class TrainingLoop:
             state = capture.profiler_state(position)
             step = self._log.begin(phase, epoch, number, profiler_state=state, overhead_ns=capture.overhead_ns)
             batch = self._load(batches, step)
-            loss, accuracy = self._work_without_data() if batch is None else self._train_on(batch)
+            loss, accuracy = self._work_without_data(step) if batch is None else self._train_on(batch)
             self._log.end(step, loss, accuracy)
         self._log.settle(step, later=self._capture.is_recording)
         self._capture.between_steps()
@@ -80,11 +81,26 @@ class TrainingLoop:
             self._log.loaded(step, len(batch[0]))
         return batch
 
-    def _work_without_data(self) -> tuple[None, None]:
+    def _work_without_data(self, step: Step) -> tuple[None, None]:
         """Run a step of a known amount of work."""
-        with self._capture.phase("work"):
-            self._work.step()
+        if inspect.isgeneratorfunction(self._work.step):
+            self._run_stages(self._work.step(), step)
+        else:
+            with self._capture.phase("work"):
+                self._work.step()
         return None, None
+
+    def _run_stages(self, stages: Iterator[tuple[str, int]], step: Step) -> None:
+        """Run a step that yields name and samples of each stage before it does the stage's work."""
+        upcoming = next(stages, None)
+        while upcoming is not None:
+            name, samples = upcoming
+            with self._capture.phase(name):
+                stage = self._log.begin_stage(step, name, samples) if step.phase == "train" else None
+                upcoming = next(stages, None)
+                if stage is not None:
+                    self._log.end(stage)
+            step.samples = max(step.samples or 0, samples)
 
     def _train_on(self, batch: Any) -> tuple[Any, Any]:  # noqa: ANN401
         """Run a training step and return loss and accuracy."""

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,8 @@ class Step:
     """None, like `samples`, if the workload needs no data."""
     loaded: Any = None
     """The event that follows the wait for data; on a GPU the wait is the time that the GPU spent until it."""
+    is_stage: bool = False
+    """Whether it is a part of a step, such as prefill, and no part of an epoch's totals."""
     profiler_state: str | None = None
     overhead_ns: int = 0
     """Time that the profiler has taken between steps since the run began."""
@@ -103,6 +105,7 @@ class StepLog:
     _pending: deque[Step] = field(default_factory=deque)
     _last: Step | None = None
     _replayed_bytes: dict[int, int] | None = None
+    _stages: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         run, rank = self.folder.name, self.context.job.rank
@@ -124,11 +127,21 @@ class StepLog:
         step = Step(phase, epoch, number, time.time_ns(), time.perf_counter_ns())
         step.profiler_state, step.overhead_ns = profiler_state, overhead_ns
         if number is None:
+            self._stages.clear()
             return step
         step.before, self._last = self._last if number else None, step
         if self.context.cuda:
             step.begun = self._event()
         return step
+
+    def begin_stage(self, step: Step, name: str, samples: int) -> Step:
+        """Start timing a stage of a step, such as prefill; stages of one name count from 0 in each epoch."""
+        stage = Step(name, step.epoch, self._stages[name], time.time_ns(), time.perf_counter_ns(), samples=samples)
+        self._stages[name] += 1
+        stage.is_stage, stage.profiler_state = True, step.profiler_state
+        if self.context.cuda:
+            stage.begun = self._event()
+        return stage
 
     def loaded(self, step: Step, samples: int) -> None:
         """Note that the step has its data."""
@@ -231,7 +244,8 @@ class StepLog:
         if step.loaded is not None:
             step.data_wait_ns = _elapsed_ns(step.begun, step.loaded)
         gap_ns, step.before = _gap_ns(step), None
-        self.sums.add(step, gap_ns, loss, accuracy)
+        if not step.is_stage:
+            self.sums.add(step, gap_ns, loss, accuracy)
         if step.phase != "validate":  # a validation is one row
             self._steps.append(_row(step, step.dur_ns, gap_ns, loss, accuracy))
             self.steps_written += step.phase == "train"

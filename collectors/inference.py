@@ -1,0 +1,67 @@
+"""Inference with a decoder: a batch of prompts is read (prefill) and answered token by token from a cache (decode)."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import decoder
+import torch
+from common import DTYPES
+from decoder_model import Cache
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run can vary. Sizes are those of the workload decoder."""
+
+    device: str = "cpu"
+    precision: str = "fp32"  # of the weights and of the cache
+    batch_size: int = 8  # prompts that are answered together
+    compile: bool = False
+    model: str = "tiny"
+    prompt: int = 64  # tokens of a prompt
+    output: int = 16  # tokens of an answer; prefill computes the first
+    attention: str = "auto"
+    layers: int = 0
+    vocabulary: int = 0
+
+
+def truth(settings: Settings) -> dict[str, int]:
+    """Return what one step reads and writes, and the size of the model."""
+    with torch.device("meta"):
+        network = build(settings)
+    size, tokens = network.size, settings.batch_size * (settings.prompt + settings.output - 1)
+    return {
+        "parameters": sum(each.numel() for each in network.parameters()),
+        "prompt_tokens": settings.batch_size * settings.prompt,
+        "output_tokens": settings.batch_size * settings.output,
+        "cache_bytes": 2 * size.layers * size.kv_heads * size.head_width * tokens * DTYPES[settings.precision].itemsize,
+    }
+
+
+def build(settings: Settings) -> torch.nn.Module:
+    """Build an untrained model."""
+    chosen = {name: getattr(settings, name) for name in ("model", "attention", "layers", "vocabulary")}
+    return decoder.model(decoder.Settings(**chosen)).to(DTYPES[settings.precision])
+
+
+def workload(settings: Settings) -> Callable[[], Iterator[tuple[str, int]]]:
+    """Return the step: it yields each stage and its number of prompts, and then does the stage's work."""
+    network, count = build(settings).to(settings.device), settings.batch_size
+    if settings.compile:
+        network.compile()
+    prompts = torch.randint(network.size.vocabulary, (count, settings.prompt)).to(settings.device)
+    cache = Cache(settings.prompt + settings.output - 1)
+
+    @torch.no_grad()
+    def likeliest_next(tokens: torch.Tensor) -> torch.Tensor:
+        return network(tokens, cache).argmax(-1)
+
+    def step() -> Iterator[tuple[str, int]]:
+        cache.length = 0
+        yield "prefill", count
+        tokens = likeliest_next(prompts)
+        for _ in range(settings.output - 1):
+            yield "decode", count
+            tokens = likeliest_next(tokens)
+
+    return step
