@@ -1,7 +1,7 @@
 -- Runs as cells of sweeps: the settings of each, those that differ from its neighbors', and its speed.
 
 -- run_settings: the settings of each run. A row is one run and setting: a column of `runs`, or a tag that is an option of
--- the collector or the user's own word. What was found out (versions, sizes, files) and how it was captured is none, but
+-- the collector or the user's own word. What was found out (versions, sizes, files, the environment) and how it was captured is none, but
 -- for the profiler and its window, which change the speed.
 create or replace view run_settings as
 with _runs as materialized (
@@ -40,7 +40,7 @@ select run, sweep, name, value
 from _tags
 where not regexp_matches(
     name,
-    '^(versions|capture|ranks|truth|sweep)\.|^(classes|dataset_size|ended_at|complexity|short_epoch|weights|truth|steps|warmup|validate|active'
+    '^(versions|capture|ranks|truth|sweep|environment)\.|^(classes|dataset_size|ended_at|complexity|short_epoch|weights|truth|steps|warmup|validate|active'
     || '|wait|cycles|memory|shapes|stacks|flops|clock_control|metrics|timeout_s|sample_s|data_root)$'
 );
 comment on view run_settings is 'one setting of one run';

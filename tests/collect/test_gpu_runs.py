@@ -19,6 +19,10 @@ def node(tmp_path, monkeypatch):
 def test_each_rank_computes_on_its_own_gpu(node):
     run = node.train(parallel="ddp", gpus=2)
     assert (run.status, run.json["gpus"], run.json["gpu"]) == ("ok", 2, "NVIDIA H100 80GB HBM3")
+    assert [run.json["ranks"][str(rank)]["gpus"] for rank in (0, 1)] == [
+        [{"device": rank, "uuid": f"GPU-aaaaaaaa-0000-0000-0000-00000000000{rank}", "bus_id": f"00000000:4{rank}:00.0"}]
+        for rank in (0, 1)
+    ]
     assert [run.calls(rank)[0] for rank in (0, 1)] == ["cuda.set_device 0", "cuda.set_device 1"]
 
 

@@ -1,5 +1,6 @@
 """The contents of run.json: settings, machine and outcome of a run; unknown values are null."""
 
+import os
 import subprocess
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -8,7 +9,7 @@ from typing import Any
 
 from tracelab import __version__
 from tracelab.collect import settings as options
-from tracelab.collect.machine import list_gpus, read_host
+from tracelab.collect.machine import list_gpus, read_host, recorded_environment
 from tracelab.collect.process.placement import Placement
 from tracelab.collect.profiling.schedule import build_schedule
 from tracelab.collect.run_folder import RUN_FORMAT
@@ -66,6 +67,7 @@ def initial_run_json(settings: Settings, workload: Workload, placement: Placemen
         "started_at": datetime.now(UTC).isoformat(),
         "tags": dict(settings.tag),
         "axes": options.recorded_options(settings),
+        "environment": recorded_environment(os.environ),
         "versions": {"tracelab": __version__},
         "command": ["collect", "train", *options.command_words(settings)],
         "capture": {name: getattr(settings, name) for name in _CAPTURE_AXES} | {"active": settings.active_steps},
@@ -95,6 +97,7 @@ def final_run_json(description: Mapping[str, Any], outcomes: Mapping[int, Mappin
     return {
         **description,
         **known,
+        "environment": first.get("environment", description["environment"]),
         "ended_at": datetime.now(UTC).isoformat(),
         "versions": description["versions"] | versions,
         "capture": description["capture"] | {"files": files},
@@ -104,7 +107,7 @@ def final_run_json(description: Mapping[str, Any], outcomes: Mapping[int, Mappin
 
 
 def _rank(outcome: Mapping[str, Any]) -> dict[str, Any]:
-    kept = ("status", "error", "steps", "windows", "kernels", "copies", "seconds")
+    kept = ("status", "error", "gpus", "steps", "windows", "kernels", "copies", "seconds")
     return {name: outcome[name] for name in kept if outcome.get(name) is not None}
 
 

@@ -22,6 +22,7 @@ from typing import Any
 
 from tracelab.collect import settings, status, workloads
 from tracelab.collect.disk_errors import WritePaths, describe_disk_error
+from tracelab.collect.machine import recorded_environment
 from tracelab.collect.process.cancellation import CanceledError, Cancellation
 from tracelab.collect.process.launch import GRACE_S, PARENT_PIPE, SAVE_S, SAVING
 from tracelab.collect.process.launcher_env import Job
@@ -136,6 +137,8 @@ def _run_task(task: RankTask, outcome: dict[str, Any], cancellation: Cancellatio
     options = task.settings
     context = _rank_context(torch, task)
     outcome["versions"] = software_versions(torch, context)
+    outcome["environment"] = recorded_environment(os.environ)
+    outcome["gpus"] = [identify_gpu(torch, device) for device in context.devices] or None
     write_json(task.scratch / PARTIAL_OUTCOME, outcome)
     module = workloads.load_module(workloads.find_workload(options.workload))
     _check_support(module, context)
@@ -268,6 +271,18 @@ def _prepare_workload(module: Any, context: model_setup.RankContext, outcome: di
         loader,
         held_out,
     )
+
+
+def identify_gpu(torch: Any, device: int) -> dict[str, Any]:  # noqa: ANN401
+    """Return ordinal, UUID and PCI address of a GPU; torch's properties lack them on some devices."""
+    properties = torch.cuda.get_device_properties(device)
+    uuid = getattr(properties, "uuid", None)
+    address: list[Any] = [getattr(properties, f"pci_{part}_id", None) for part in ("domain", "bus", "device")]
+    return {
+        "device": device,
+        "uuid": None if uuid is None else f"GPU-{str(uuid).removeprefix('GPU-')}",
+        "bus_id": None if None in address else "{:08x}:{:02x}:{:02x}.0".format(*address),
+    }
 
 
 def software_versions(torch: Any, context: model_setup.RankContext) -> dict[str, Any]:  # noqa: ANN401
