@@ -69,6 +69,8 @@ def test_every_sample_has_a_row_a_card_and_one_of_the_host(tmp_path, a_quarter_b
         "temperature_c": 41.0,
         "throttle_reasons": "sw_power_cap, sw_thermal_slowdown",
         "rss_bytes": None,
+        "uuid": "GPU-aaaaaaaa-0000-0000-0000-000000000001",
+        "energy_j": None,
     }
     assert [samples[2][name] for name in OF_NO_CARD] == [None] * 5
     assert samples[2]["rss_bytes"] > 1 << 20

@@ -142,12 +142,19 @@ def _run(
 
 @contextlib.contextmanager
 def _sample_node(placement: Placement, folder: Path) -> Iterator[None]:
-    """Sample GPUs and host of this node from this process, which is idle and slows no rank."""
-    if not placement.settings.sample_s or placement.job.local_rank != 0:
+    """Sample GPUs and host of this node from this process, which is idle and slows no rank.
+
+    Where each task of a node sees its own GPU alone, each samples it, as the GPU of its local rank.
+    """
+    job = placement.job
+    own_gpu = placement.gpus_visible == 1 < job.local_world_size
+    if not placement.settings.sample_s or (job.local_rank != 0 and not own_gpu):
         yield
         return
-    path = folder / f"host_samples.{placement.job.host_index}.jsonl"
-    with Sampler(path, placement.settings.sample_s, pid=os.getpid()):
+    part = f".{job.local_rank}" if job.local_rank else ""
+    path = folder / f"host_samples.{job.host_index}{part}.jsonl"
+    first = job.local_rank if own_gpu else 0
+    with Sampler(path, placement.settings.sample_s, pid=os.getpid(), first_device=first, with_host=job.local_rank == 0):
         yield
 
 

@@ -39,6 +39,8 @@ class Gpu:
     used_bytes: int | None = None
     util_ratio: float | None = None
     power_w: float | None = None
+    energy_j: float | None = None
+    """Energy since the driver was loaded, which Volta and newer GPUs count."""
     power_limit_w: float | None = None
     sm_clock_hz: int | None = None
     sm_clock_max_hz: int | None = None

@@ -62,6 +62,7 @@ class Nvml:
             used_bytes=memory and int(memory.used),
             util_ratio=get(lambda nvml: nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100),
             power_w=get(lambda nvml: nvml.nvmlDeviceGetPowerUsage(handle) / 1000),
+            energy_j=get(lambda nvml: nvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1000),
             power_limit_w=get(lambda nvml: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000),
             sm_clock_hz=get(lambda nvml: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM) * MHZ),
             sm_clock_max_hz=get(lambda nvml: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM) * MHZ),

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -16,12 +17,25 @@ from tracelab.collect.machine.host import Host, read_host, util_ratio
 
 HEADER = "host_samples/1"
 _RECENT_SAMPLES = 10_000
+_LEAST_ENERGY_S = 0.09
+"""Least time between two readings of the energy counter that count: it advances some ten times a second."""
+
+
+@dataclass(frozen=True)
+class _Energy:
+    """A reading of the energy counter, and the mean power until it."""
+
+    at_s: float
+    energy_j: float
+    power_w: float | None
 
 
 class Sampler:
     """Samples the machine every `interval_s` during its `with` block and writes rows of `host_samples`.
 
-    The folder's name is the run's. A file error (a full disk) ends the sampling, never the run, and is kept in `error`.
+    The folder's name is the run's. `first_device` is the node's number of this process's first GPU; of several samplers
+    of a node one writes the host, too. A file error (a full disk) ends the sampling, never the run, and is kept in
+    `error`.
     """
 
     def __init__(
@@ -31,8 +45,13 @@ class Sampler:
         *,
         pid: int | None = None,
         environment: Mapping[str, str] | None = None,
+        first_device: int = 0,
+        with_host: bool = True,
     ) -> None:
         self.path = path
+        self._first_device = first_device
+        self._with_host = with_host
+        self._energies: dict[int, _Energy] = {}
         self.interval_s = interval_s
         self.error: str | None = None
         self.samples = 0
@@ -93,13 +112,28 @@ class Sampler:
 
     def _write(self, file: IO[str], gpus: list[Gpu], before: Host, now: Host) -> None:
         time_ns = time.time_ns()
-        for gpu in gpus:
+        for each in gpus:
+            gpu = self._measure_power(replace(each, device=each.device + self._first_device))
             self._recent.append((time.monotonic(), gpu))
             if gpu.used_bytes is not None:
                 self.used_peaks[gpu.device] = max(gpu.used_bytes, self.used_peaks.get(gpu.device, 0))
             _append(file, _gpu_row(gpu, now.name, time_ns))
-        _append(file, _host_row(before, now, time_ns))
+        if self._with_host:
+            _append(file, _host_row(before, now, time_ns))
         self.samples += 1
+
+    def _measure_power(self, gpu: Gpu) -> Gpu:
+        """Return the GPU with its mean power since the last sample: the driver's figure averages an unknown time."""
+        if gpu.energy_j is None:
+            return gpu
+        now_s = time.monotonic()
+        before = self._energies.get(gpu.device)
+        if before is None or gpu.energy_j < before.energy_j:  # the first sample, or the driver was loaded again
+            before = self._energies[gpu.device] = _Energy(now_s, gpu.energy_j, gpu.power_w)
+        if now_s - before.at_s >= _LEAST_ENERGY_S and gpu.energy_j > before.energy_j:
+            power_w = (gpu.energy_j - before.energy_j) / (now_s - before.at_s)
+            before = self._energies[gpu.device] = _Energy(now_s, gpu.energy_j, power_w)
+        return replace(gpu, power_w=before.power_w)
 
 
 def _header(path: Path, name: str, interval_s: float, source: GpuSource | None) -> dict[str, Any]:
@@ -126,6 +160,8 @@ def _gpu_row(gpu: Gpu, name: str, time_ns: int) -> dict[str, Any]:
         "temperature_c": gpu.temperature_c,
         "throttle_reasons": gpu.throttle_reasons,
         "rss_bytes": None,
+        "uuid": gpu.uuid,
+        "energy_j": gpu.energy_j,
     }
 
 
@@ -143,6 +179,8 @@ def _host_row(before: Host, now: Host, time_ns: int) -> dict[str, Any]:
         "temperature_c": None,
         "throttle_reasons": None,
         "rss_bytes": now.rss_bytes,
+        "uuid": None,
+        "energy_j": None,
     }
 
 

@@ -19,6 +19,8 @@ class Placement:
     job: Job
     """Job of the first rank that starts here."""
     ranks: tuple[int, ...]
+    gpus_visible: int = 0
+    """GPUs that this process sees; 0 on a CPU, or where nothing lists them."""
 
     @property
     def world_size(self) -> int:
@@ -45,7 +47,7 @@ def place_ranks(settings: Settings, environment: Mapping[str, str] | None = None
     resolved = validate_settings(replace(settings, device=device))
     job = read_launcher_env(environment)
     if job is not None:
-        return _place_launched(resolved, job)
+        return replace(_place_launched(resolved, job), gpus_visible=gpus_visible)
     if device == "cuda" and gpus_visible and (resolved.gpus or 1) > gpus_visible:
         raise UsageError(
             f"--gpus {resolved.gpus}: this process sees {gpus_visible} GPUs; check nvidia-smi and CUDA_VISIBLE_DEVICES"
@@ -53,7 +55,8 @@ def place_ranks(settings: Settings, environment: Mapping[str, str] | None = None
     if resolved.parallel != "none":
         resolved = replace(resolved, gpus=resolved.gpus or gpus_visible or 1)
     world_size = resolved.gpus or 1 if resolved.parallel in ("ddp", "fsdp") else 1
-    return Placement(resolved, Job(world_size=world_size, local_world_size=world_size), tuple(range(world_size)))
+    job = Job(world_size=world_size, local_world_size=world_size)
+    return Placement(resolved, job, tuple(range(world_size)), gpus_visible)
 
 
 def _count_gpus(settings: Settings, environment: Mapping[str, str]) -> int:
