@@ -204,12 +204,20 @@ stretches as materialized (  -- the time of each step on a lane, or of the whole
     union all
     select lane, null, min(start_ns), max(end_ns) from work where not (from step_mode) group by lane
 ),
+communicating as materialized (
+    select lane, 0::tinyint as layer, start_ns, end_ns from work where communicates
+),
+parts as (
+    from layers_of_stretches('work', 'stretches')
+    union all by name
+    select lane, step_id, first_ns as communication_ns from layers_of_stretches('communicating', 'stretches')
+),
 windows as materialized (
     select
-        l.run, if(m.by_step, s.number, 0) as number, count(*) as lanes,
+        l.run, if(m.by_step, s.number, 0) as number, count(window_ns) as lanes,
         sum(window_ns) as window_ns, sum(first_ns) as first_ns, sum(second_ns) as second_ns, sum(third_ns) as third_ns,
         sum(idle_ns) as idle_ns, sum(communication_ns) as communication_ns
-    from parts_of_stretches('work', 'stretches')
+    from parts
     join lanes as l using (lane)
     left join step_ids as s using (step_id)
     cross join step_mode as m

@@ -16,7 +16,7 @@ lanes as materialized (
 ),
 work as materialized (
     select
-        l.lane, a.start_ns, a.end_ns, a.kind, a.step_id, s.place, false as communicates,
+        l.lane, a.start_ns, a.end_ns, a.kind, a.step_id, s.place,
         (case when a.kind in ('memcpy', 'memset') then 2 when a.class = 'communication' then 1 else 0 end)::tinyint as layer
     from with_class_and_step('activity', 'all_steps') as a
     join lanes as l
@@ -46,5 +46,5 @@ select
 from in_steps as i
 join lanes as l using (lane)
 join union_times('own_rows') as b on i.number = b.lane
-left join parts_of_stretches('work', 'stretches') as p on i.lane = p.lane and i.step_id = p.step_id
+left join layers_of_stretches('work', 'stretches') as p on i.lane = p.lane and i.step_id = p.step_id
 order by l.run, l.rank, l.device, i.step_id, l.lane

@@ -87,5 +87,13 @@ def test_steps_count_as_plain_python_decides(
         "select step_id, number, left_out, step_ns from counted_steps('given_steps', 'given_work')"
     ).fetchall()
     assert {step: (number, reason) for step, number, reason, _ in rows} == expected
+    alone = memory.con.execute(
+        "select step_id, number, left_out from counted_steps_alone('given_steps', 'given_work')"
+    ).fetchall()
+    assert {step: (number, reason) for step, number, reason in alone} == {
+        step: found
+        for run, steps in marked.items()
+        for step, found in decide({run: steps}, {run: working[run]}).items()
+    }
     assert len(rows) == len(step_rows)
     assert {step_ns for *_, step_ns in rows} == {7}
