@@ -263,3 +263,60 @@ def test_the_memory_of_a_replayed_graph_counts_the_pool_that_it_writes_to(node):
     assert all(held <= row["allocated_bytes"] < held + 100_000 for row in peaks[1:])
     (without,) = {row["reserved_bytes"] for row in node.train().rows("memory_peaks")}
     assert without == fake_cuda.RESERVED_BYTES
+
+
+SEES = """from dataclasses import dataclass
+import torch
+from torch.nn.functional import linear, mse_loss
+
+
+@dataclass(frozen=True)
+class Settings:
+    gathered: str = "float32"
+    computed: str = "float32"
+
+
+class Sees(torch.nn.Linear):
+    def __init__(self, settings):
+        super().__init__(4, 4)
+        self.expected = (settings.gathered, settings.computed)
+
+    def forward(self, x):
+        product = linear(x, self.weight)
+        seen = tuple(str(each.dtype).removeprefix("torch.") for each in (self.weight, product))
+        assert seen == self.expected, seen
+        return product
+
+
+def model(settings):
+    return Sees(settings)
+
+
+def data(settings, *, train):
+    return torch.utils.data.TensorDataset(torch.ones(64, 4), torch.ones(64, 4))
+
+
+def workload(network):
+    def step(inputs, targets):
+        scores = network(inputs)
+        assert scores.dtype == (torch.bfloat16 if torch.is_autocast_enabled("cuda") else torch.float32), scores.dtype
+        loss = mse_loss(scores.float(), targets)
+        return loss, loss.detach()
+
+    return step
+"""
+
+
+@pytest.mark.parametrize(("fsdp_precision", "gathered"), [("autocast", "float32"), ("policy", "bfloat16")])
+def test_fsdp_gathers_weights_in_fp32_or_by_its_policy_in_the_lower_precision(node, tmp_path, fsdp_precision, gathered):
+    (tmp_path / "sees.py").write_text(SEES)
+    seen = {"gathered": gathered, "computed": "bfloat16"}
+    options = {"parallel": "fsdp", "gpus": 2, "precision": "bf16", "fsdp_precision": fsdp_precision}
+    run = node.train(str(tmp_path / "sees.py"), set=seen, **options)
+    assert (run.status, run.error) == ("ok", None)
+
+
+@pytest.mark.parametrize("options", [{"parallel": "ddp", "precision": "bf16"}, {"parallel": "fsdp"}])
+def test_a_policy_of_fsdp_needs_fsdp_and_a_lower_precision(node, options):
+    with pytest.raises(UsageError, match="--fsdp-precision policy needs --parallel fsdp and --precision fp16 or bf16"):
+        node.train(gpus=2, fsdp_precision="policy", **options)

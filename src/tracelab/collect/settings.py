@@ -44,6 +44,11 @@ class Settings:
     gpus: int | None = _option(None, "GPUs of this node; on a CPU, processes.  [default: all, or 1]", least=1)
     parallel: str = _option("none", "How to distribute training over GPUs.", choices=PARALLELISMS)
     precision: str = _option("fp32", "Number format of the computation.", choices=PRECISIONS)
+    fsdp_precision: str = _option(
+        "autocast",
+        "Where FSDP's weights become fp16 or bf16: in autocast, or by FSDP's policy, before it gathers them.",
+        choices=("autocast", "policy"),
+    )
     optimizer: str = _option("sgd", "Optimizer.", choices=("sgd", "adam", "adamw"))
     learning_rate: float = _option(0.01, "Learning rate.", least=0)
     momentum: float = _option(0.9, "Momentum of SGD.", least=0)
@@ -200,6 +205,10 @@ _CONTRADICTIONS: tuple[tuple[Callable[[Settings], bool], str], ...] = (
     (
         lambda s: s.parallel == "none" and (s.gpus or 1) > 1,
         "--gpus above 1 needs --parallel dp, ddp or fsdp",
+    ),
+    (
+        lambda s: s.fsdp_precision == "policy" and (s.parallel != "fsdp" or s.precision not in ("fp16", "bf16")),
+        "--fsdp-precision policy needs --parallel fsdp and --precision fp16 or bf16",
     ),
     (lambda s: s.precision == "tf32" and s.device == "cpu", "--precision tf32 needs a GPU; use fp32 or bf16"),
     (lambda s: s.cuda_graphs and s.device == "cpu", "--cuda-graphs needs a GPU"),

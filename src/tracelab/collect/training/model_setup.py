@@ -39,13 +39,17 @@ class RankContext:
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
         """Return the autocast context of forward passes."""
-        dtypes = {"fp16": self.torch.float16, "bf16": self.torch.bfloat16}
-        if self.settings.precision not in dtypes:
+        if self.lower_dtype is None or self.settings.fsdp_precision == "policy":
             return contextlib.nullcontext()
         context: contextlib.AbstractContextManager[Any] = self.torch.autocast(
-            self.device.type, dtypes[self.settings.precision], cache_enabled=not self.settings.cuda_graphs
+            self.device.type, self.lower_dtype, cache_enabled=not self.settings.cuda_graphs
         )
         return context
+
+    @property
+    def lower_dtype(self) -> Any:  # noqa: ANN401
+        """The torch.dtype of mixed precision; None for fp32 and tf32."""
+        return {"fp16": self.torch.float16, "bf16": self.torch.bfloat16}.get(self.settings.precision)
 
     def to_device(self, batch: Any) -> list[Any]:  # noqa: ANN401  what a loader yields
         """Copy a batch to the device."""
@@ -125,15 +129,20 @@ def _with_autocast(context: RankContext, network: Any) -> Any:  # noqa: ANN401
 
 def _shard(torch: Any, context: RankContext, network: Any) -> Any:  # noqa: ANN401
     """Apply FSDP: each large part, and the rest of the model, is gathered and freed separately."""
-    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
+    part_policy = whole_policy = MixedPrecisionPolicy()
+    if context.settings.fsdp_precision == "policy":  # gradients are summed, and the loss is computed, in fp32
+        types = {"param_dtype": context.lower_dtype, "reduce_dtype": torch.float32}
+        part_policy = MixedPrecisionPolicy(**types)
+        whole_policy = MixedPrecisionPolicy(**types, output_dtype=torch.float32)
     mesh = torch.distributed.init_device_mesh(context.device.type, (context.job.world_size,))
     for part in network.children():
         large = [part] if not isinstance(part, torch.nn.ModuleList | torch.nn.Sequential) else list(part)
         for each in large:
             if sum(parameter.numel() for parameter in each.parameters()) >= SHARDED_PARAMETERS:
-                fully_shard(each, mesh=mesh)
-    return fully_shard(network, mesh=mesh)
+                fully_shard(each, mesh=mesh, mp_policy=part_policy)
+    return fully_shard(network, mesh=mesh, mp_policy=whole_policy)
 
 
 def load_weights(torch: Any, network: Any, path: Path) -> str:  # noqa: ANN401
