@@ -155,7 +155,7 @@ chosen as (
         end as flop_source,
         case flop_source
             when 'given' then $flop_per_step * t.steps
-            when 'model' then $passes * r.flop_per_sample * r.batch_size / shares * t.steps
+            when 'model' then $passes * r.flop_per_sample * samples_per_step(r.batch_size, r.tags) / shares * t.steps
             when 'ncu' then s.flop
         end as flop,
         coalesce(

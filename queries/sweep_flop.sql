@@ -28,7 +28,7 @@
 -- name_mean_flop = "Mean over the names of the mean of each, rounded: every name counts alike."
 -- names = "Names that were counted."
 -- parameters = "Parameters of the model."
--- batches = "Batches that were divided by: --batches, else recorded steps times ranks, else 1; NULL where the recorded ones are not known."
+-- batches = "Batches that were divided by: --batches, else recorded steps times ranks and the batches that a step accumulates, else 1; NULL where the recorded ones are not known."
 -- [report]
 -- section = "sweeps"
 -- order = 11
@@ -53,6 +53,7 @@ plans as (  -- the window according to a run folder, whose steps are numbered fr
     select
         run,
         tags['capture.window'] as recorded_window,
+        samples_per_step(1, tags) as batches_per_step,
         try_cast(tags['warmup'] as bigint) as warmup,
         try_cast(tags['capture.wait'] as bigint) as wait,
         try_cast(tags['capture.active'] as bigint) as active,
@@ -124,7 +125,7 @@ counted_ranks as (
     select run, metric, rank from summaries semi join selected using (run) where starts_with(metric, 'flop_count_')
 ),
 known_batches as (
-    select c.run, c.counted_from, complete_sum(r.steps) as batches
+    select c.run, c.counted_from, complete_sum(r.steps * p.batches_per_step) as batches
     from counted_ranks as c
     join plans as p on c.run = p.run
     left join recorded as r on c.run = r.run and c.rank = r.rank

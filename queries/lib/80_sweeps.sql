@@ -49,6 +49,10 @@ comment on view run_settings is 'one setting of one run';
 create or replace macro settings_except(settings, names) as
     list_filter(map_entries(settings), lambda entry: not list_contains(names, entry.key))::varchar;
 
+-- samples_per_step(batch_size, tags): samples of one process's training step, which may accumulate several batches.
+create or replace macro samples_per_step(batch_size, tags) as
+    batch_size::bigint * coalesce(try_cast(tags['accumulate'] as bigint), 1);
+
 -- layout_of(kind, processors, parallelism): where a run ran, in words: 1 GPU, 4 GPUs ddp, CPU, 2 CPU processes ddp.
 create or replace macro layout_of(kind, processors, parallelism) as
     case
@@ -106,7 +110,7 @@ select
     try_cast(r.tags['dataset_size'] as bigint) as dataset_size,
     as_bigint(case  -- a graph is of one shape, so that the rest, less than a batch, is left out
         when r.tags['cuda_graphs'] = 'true' then floor(ceil(dataset_size / r.world_size) / nullif(r.batch_size, 0))
-        else ceil(dataset_size / nullif(r.batch_size::bigint * coalesce(r.world_size, 1), 0))
+        else ceil(dataset_size / nullif(samples_per_step(r.batch_size, r.tags) * coalesce(r.world_size, 1), 0))
     end) as expected_iterations,
     coalesce(r.status, 'ok') in ('ok', 'timeout', 'profiler_error', 'no_kernels', 'permission_denied') as trained
 from _runs as r

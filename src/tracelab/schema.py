@@ -194,7 +194,7 @@ TABLES: tuple[Table, ...] = (
             ("model", "text", "Model name."),
             ("dataset", "text", "Data set name."),
             ("image_size", "int32", "Height and width of the input images, in pixels."),
-            ("batch_size", "int32", "Samples a step that one process's loader yields."),
+            ("batch_size", "int32", "Samples of a batch that one process's loader yields."),
             ("global_batch_size", "int32", "Samples a step over all processes."),
             ("gpus", "int32", "GPUs used."),
             ("world_size", "int32", "Processes of the job."),

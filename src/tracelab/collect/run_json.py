@@ -43,7 +43,7 @@ def initial_run_json(settings: Settings, workload: Workload, placement: Placemen
         "image_size": settings.image_size if images else None,
         **{name: value if trains else None for name, value in learning.items()},
         "batch_size": batch_size,
-        "global_batch_size": batch_size and batch_size * placement.world_size,
+        "global_batch_size": batch_size and batch_size * settings.accumulate * placement.world_size,
         "gpus": placement.gpus,
         "world_size": placement.world_size,
         "parallelism": settings.parallel,

@@ -35,7 +35,8 @@ class Settings:
     data_root: Path | None = _option(None, "Folder of the data set; nothing is downloaded.")
     data_fraction: float = _option(1.0, "Share of the data set to use, above 0 and at most 1.")
     image_size: int = _option(32, "Height and width of images, in pixels.", least=1)
-    batch_size: int = _option(8, "Samples per step and process.", least=1)
+    batch_size: int = _option(8, "Samples per batch and process.", least=1)
+    accumulate: int = _option(1, "Batches per step, whose gradients add up before the optimizer runs.", least=1)
     epochs: int = _option(1, "Passes over the data.", least=1)
     steps: int | None = _option(None, "Maximum steps per epoch.  [default: 10; all with --epochs]", least=1)
     warmup: int = _option(2, "Warm-up steps before the first epoch, not recorded.", least=0)
@@ -221,6 +222,14 @@ _CONTRADICTIONS: tuple[tuple[Callable[[Settings], bool], str], ...] = (
         "--channels-last and --parallel fsdp exclude each other: FSDP shards contiguous weights only; use ddp",
     ),
     (lambda s: s.cuda_graphs and s.compile, "--cuda-graphs and --compile exclude each other; choose one"),
+    (
+        lambda s: s.cuda_graphs and s.accumulate > 1,
+        "--cuda-graphs and --accumulate exclude each other: a replay overwrites the gradients of the batch before it",
+    ),
+    (
+        lambda s: s.window in ("forward", "backward") and s.accumulate > 1,
+        "--window forward and backward record one pass per step and --accumulate runs several; use --window step",
+    ),
     (
         lambda s: s.profiler == "ncu" and s.device == "cpu",
         "--profiler ncu measures GPU kernels and --device cpu runs none; use kineto or nsys",

@@ -133,11 +133,12 @@ def planned_run_json(settings: Settings) -> dict[str, Any]:
 def _size(settings: Settings, workload: Workload) -> dict[str, int | None]:
     """Return the size of the job as far as the options determine it."""
     requested = settings.gpus if settings.parallel != "none" else settings.gpus or 1
+    sized = workload.uses("batch_size")
     processes = requested if settings.parallel in ("ddp", "fsdp") else 1
     return {
         "gpus": {"cuda": requested, "cpu": 0}.get(settings.device),
         "world_size": processes,
-        "global_batch_size": settings.batch_size * processes if workload.uses("batch_size") and processes else None,
+        "global_batch_size": settings.batch_size * settings.accumulate * processes if sized and processes else None,
     }
 
 

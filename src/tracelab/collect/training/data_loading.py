@@ -47,9 +47,27 @@ def training_loader(torch: Any, data: Any, settings: Settings, job: Job) -> Any:
     return _loader(torch, data, settings, order | {"drop_last": settings.cuda_graphs})  # a graph has one fixed shape
 
 
+def count_steps(loader: Any, settings: Settings) -> int:  # noqa: ANN401
+    """Return the steps of an epoch; the last one may have fewer batches to accumulate."""
+    return math.ceil(len(loader) / settings.accumulate)
+
+
+def count_batches(loader: Any, settings: Settings, steps: int) -> int:  # noqa: ANN401
+    """Return the batches of a number of steps from the start of an epoch."""
+    epochs, rest = divmod(steps, count_steps(loader, settings))
+    return int(epochs * len(loader) + rest * settings.accumulate)
+
+
+def batch_sizes(loader: Any, settings: Settings, number: int) -> list[int]:  # noqa: ANN401
+    """Return the sizes of the batches of one step; after the last step of an epoch the first one follows again."""
+    first = number % count_steps(loader, settings) * settings.accumulate
+    samples, size = len(loader.sampler), settings.batch_size
+    return [min(size, samples - at * size) for at in range(first, min(first + settings.accumulate, len(loader)))]
+
+
 def check_length(loader: Any, settings: Settings) -> str | None:  # noqa: ANN401
     """Return a note if the data holds fewer steps than requested; raises UsageError if it holds no whole batch."""
-    share, steps = len(loader.sampler), len(loader)
+    share, steps = len(loader.sampler), count_steps(loader, settings)
     if steps == 0:
         raise UsageError(
             f"--cuda-graphs needs whole batches, and a rank's share of the data is {share} samples, fewer than "

@@ -1,5 +1,6 @@
 """The training loop: warm-up, epochs and validation, each step timed and profiled on schedule."""
 
+import contextlib
 import inspect
 import itertools
 from collections.abc import Callable, Iterable, Iterator
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tracelab.collect.profiling.capture import DATA_LOADING, StepCapture
-from tracelab.collect.training.data_loading import ValidationData
+from tracelab.collect.training.data_loading import ValidationData, batch_sizes, count_batches, count_steps
 from tracelab.collect.training.model_setup import RankContext
 from tracelab.collect.training.step_log import EpochTotals, Step, StepLog
 
@@ -57,28 +58,27 @@ class TrainingLoop:
         sampler: Any = getattr(loader, "sampler", None)
         if hasattr(sampler, "set_epoch"):
             sampler.set_epoch(0 if epoch is None else epoch)
-        length = (most or CALIBRATION_STEPS) if loader is None else len(loader)
+        settings = self._context.settings
+        length = (most or CALIBRATION_STEPS) if loader is None else count_steps(loader, settings)
         count = length if most is None else most if phase == "warmup" else min(length, most)
-        batches = _batches(loader, count)
+        batches = None if loader is None else _batches(loader, count_batches(loader, settings, count))
         for number in range(count):
             self._step(phase, epoch, number, batches)
 
-    def _step(self, phase: str, epoch: int | None, number: int, batches: Iterator[Any]) -> None:
+    def _step(self, phase: str, epoch: int | None, number: int, batches: Iterator[Any] | None) -> None:
         capture, position = self._capture, next(self._number)
         with capture.step(position):
             state = capture.profiler_state(position)
             step = self._log.begin(phase, epoch, number, profiler_state=state, overhead_ns=capture.overhead_ns)
-            batch = self._load(batches, step)
-            loss, accuracy = self._work_without_data(step) if batch is None else self._train_on(batch)
+            loss, accuracy = self._work_without_data(step) if batches is None else self._train(step, number, batches)
             self._log.end(step, loss, accuracy)
         self._log.settle(step, later=self._capture.is_recording)
         self._capture.between_steps()
 
     def _load(self, batches: Iterator[Any], step: Step) -> Any:  # noqa: ANN401
-        with self._capture.phase(DATA_LOADING):
+        with self._log.loading(step), self._capture.phase(DATA_LOADING):
             batch = next(batches)
-        if batch is not None:
-            self._log.loaded(step, len(batch[0]))
+        step.samples = (step.samples or 0) + len(batch[0])
         return batch
 
     def _work_without_data(self, step: Step) -> tuple[None, None]:
@@ -102,19 +102,45 @@ class TrainingLoop:
                     self._log.end(stage)
             step.samples = max(step.samples or 0, samples)
 
-    def _train_on(self, batch: Any) -> tuple[Any, Any]:  # noqa: ANN401
-        """Run a training step and return loss and accuracy."""
-        work, context = self._work, self._context
-        tensors = context.to_device(batch)
+    def _train(self, step: Step, number: int, batches: Iterator[Any]) -> tuple[Any, Any]:
+        """Run a training step of one batch or of several, and return loss and accuracy over all samples."""
+        work = self._work
+        *others, last = batch_sizes(work.training, self._context.settings, number)
+        tensors = self._context.to_device(self._load(batches, step))
         work.optimizer.zero_grad()
-        with self._capture.phase("forward"), context.autocast():
-            loss, accuracy = work.step(*tensors)
-        with self._capture.phase("backward"):
-            work.scaler.scale(loss).backward()
+        if not others:
+            figures = self._add_gradients(tensors)
+        else:
+            total = sum(others) + last
+            figures = (0, 0)
+            with self._without_gradient_sync():
+                for size in others:
+                    figures = self._add_gradients(tensors, size / total, figures)
+                    tensors = self._context.to_device(self._load(batches, step))
+            figures = self._add_gradients(tensors, last / total, figures)
         with self._capture.phase("optimizer"):
             work.scaler.step(work.optimizer)
             work.scaler.update()
-        return loss, accuracy
+        return figures
+
+    def _add_gradients(
+        self, tensors: list[Any], weight: float = 1.0, sums: tuple[Any, Any] | None = None
+    ) -> tuple[Any, Any]:
+        """Add a batch's gradients, with its share of the step's samples as weight, and add its figures to `sums`."""
+        with self._capture.phase("forward"), self._context.autocast():
+            loss, accuracy = self._work.step(*tensors)
+        with self._capture.phase("backward"):
+            self._work.scaler.scale(loss if sums is None else loss * weight).backward()
+        if sums is None:
+            return loss, accuracy
+        return sums[0] + loss.detach() * weight, sums[1] + accuracy.detach() * weight
+
+    def _without_gradient_sync(self) -> contextlib.AbstractContextManager[Any]:
+        """Return a context in which DDP averages no gradients over ranks; FSDP always does, to keep them sharded."""
+        if self._context.settings.parallel != "ddp":
+            return contextlib.nullcontext()
+        context: contextlib.AbstractContextManager[Any] = self._work.network.no_sync()
+        return context
 
     def _validate(self, epoch: int, held_out: ValidationData) -> None:
         """Write one row of loss and accuracy over held-out data, at most as many batches as an epoch has steps."""
@@ -133,11 +159,8 @@ class TrainingLoop:
         self._work.network.train()
 
 
-def _batches(loader: Iterable[Any] | None, count: int) -> Iterator[Any]:
+def _batches(loader: Iterable[Any], count: int) -> Iterator[Any]:
     """Yield `count` batches, starting again if the data is shorter; the first waits for the loader to start."""
-    if loader is None:
-        yield from itertools.repeat(None, count)
-        return
     while count > 0:
         for batch in itertools.islice(loader, count):
             count -= 1

@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections import Counter, deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,8 @@ class Step:
     samples: int | None = None
     data_wait_ns: int | None = None
     """None, like `samples`, if the workload needs no data."""
-    loaded: Any = None
-    """The event that follows the wait for data; on a GPU the wait is the time that the GPU spent until it."""
+    waits: list[tuple[Any, Any]] = field(default_factory=list)
+    """Events around each wait for data; on a GPU the wait is the time that the GPU spent between them."""
     is_stage: bool = False
     """Whether it is a part of a step, such as prefill, and no part of an epoch's totals."""
     profiler_state: str | None = None
@@ -143,12 +144,16 @@ class StepLog:
             stage.begun = self._event()
         return stage
 
-    def loaded(self, step: Step, samples: int) -> None:
-        """Note that the step has its data."""
-        step.samples = samples
-        step.data_wait_ns = time.perf_counter_ns() - step.begun_ns
+    @contextlib.contextmanager
+    def loading(self, step: Step) -> Iterator[None]:
+        """Count the block as a wait for data; the first one of a step begins with it."""
+        is_first = step.data_wait_ns is None
+        begun_ns = step.begun_ns if is_first else time.perf_counter_ns()
+        begun = step.begun if is_first or not self.context.cuda else self._event()
+        yield
+        step.data_wait_ns = (step.data_wait_ns or 0) + time.perf_counter_ns() - begun_ns
         if self.context.cuda:
-            step.loaded = self._event()
+            step.waits.append((begun, self._event()))
 
     def end(self, step: Step, loss: Any = None, accuracy: Any = None) -> None:  # noqa: ANN401  tensors
         """Stop timing, and do no more: any work here would be part of the step in a profile."""
@@ -241,8 +246,8 @@ class StepLog:
         loss, accuracy = (None, None) if step.figures is None else map(_finite, step.figures.tolist())
         if step.begun is not None:
             step.dur_ns = _elapsed_ns(step.begun, step.ended)
-        if step.loaded is not None:
-            step.data_wait_ns = _elapsed_ns(step.begun, step.loaded)
+        if step.waits:
+            step.data_wait_ns = sum(_elapsed_ns(*wait) for wait in step.waits)
         gap_ns, step.before = _gap_ns(step), None
         if not step.is_stage:
             self.sums.add(step, gap_ns, loss, accuracy)
