@@ -18,6 +18,7 @@ from tests import properties, rights
 from tests.fork_server import ForkServer
 from tests.memory import MemoryStore
 from tracelab.collect.process import launch
+from tracelab.collect.program import process as program_process
 from tracelab.store import commit
 
 _SLOW = (
@@ -42,6 +43,7 @@ _SLOW = (
     *("collect/test_bare.py", "collect/test_model_cost.py", "unit/test_delays.py", "readers/test_nvprof_corpus.py"),
     *("readers/test_ncu_corpus.py", "readers/test_classes_corpus.py", "readers/test_slowdown_corpus.py"),
     *("compare/test_comparison.py", "compare/test_corpus.py", "compare/test_verdicts.py"),
+    *("collect/test_program_runs.py",),
 )
 """Files that take more than about three seconds, and the tests of the corpus: `make check` leaves them out."""
 
@@ -148,4 +150,14 @@ def _forked_ranks(_fork_server: ForkServer | None) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if _fork_server:
             patch.setattr(launch, "subprocess", SimpleNamespace(Popen=_fork_server.popen, STDOUT=subprocess.STDOUT))
+        yield
+
+
+@pytest.fixture(scope="module")
+def _forked_programs(_fork_server: ForkServer | None) -> Iterator[None]:
+    """Start recorded scripts as forks of a process that has imported torch, where Linux can do that."""
+    with pytest.MonkeyPatch.context() as patch:
+        if _fork_server:
+            kept = {name: getattr(subprocess, name) for name in ("DEVNULL", "PIPE")}
+            patch.setattr(program_process, "subprocess", SimpleNamespace(Popen=_fork_server.popen_program, **kept))
         yield

@@ -9,6 +9,7 @@ import ctypes
 import faulthandler
 import json
 import os
+import runpy
 import signal
 import socket
 import subprocess
@@ -30,6 +31,8 @@ class ForkedProcess:
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.returncode: int | None = None
+        self.stdout: IO[bytes] | None = None
+        self.stderr: IO[bytes] | None = None
 
     def poll(self) -> int | None:
         """Return the exit code, or None while it runs."""
@@ -68,9 +71,24 @@ class ForkServer:
         """Start a rank as a fork, and every other program as `subprocess` does."""
         if WORKER not in argv:
             return subprocess.Popen(argv, env=env, stdin=stdin, stdout=stdout, **options)
+        return self._fork("rank", argv[argv.index(WORKER) + 1 :], env, [stdin, stdout.fileno(), stdout.fileno()])
+
+    def popen_program(self, argv: list[str], *, env: Mapping[str, str], **options: Any) -> Any:
+        """Start a Python script of one recorded program as a fork, and every other program as `subprocess` does."""
+        if argv[0] != sys.executable or not argv[1].endswith(".py"):
+            return subprocess.Popen(argv, env=env, **options)
+        pipes = os.pipe(), os.pipe()
+        with Path(os.devnull).open("rb") as nothing:
+            process = self._fork("program", argv, env, [nothing.fileno(), *(write for _, write in pipes)])
+        for _, write in pipes:
+            os.close(write)
+        process.stdout, process.stderr = (os.fdopen(read, "rb") for read, _ in pipes)
+        return process
+
+    def _fork(self, kind: str, arguments: list[str], env: Mapping[str, str], streams: list[int]) -> ForkedProcess:
         inherited = [int(path.name) for path in Path("/proc/self/fd").iterdir()]
-        files = [stdin, stdout.fileno(), *(number for number in inherited if number > 2 and _is_inheritable(number))]
-        message = json.dumps([argv[argv.index(WORKER) + 1 :], dict(env), str(Path.cwd())]).encode()
+        files = [*streams, *(number for number in inherited if number > 2 and _is_inheritable(number))]
+        message = json.dumps([kind, arguments, dict(env), str(Path.cwd())]).encode()
         libc = ctypes.CDLL(None)
         libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
         try:
@@ -95,6 +113,8 @@ def _serve(requests: socket.socket) -> None:
     from tracelab.collect.workloads import find_workload, load_module
 
     path = [*sys.path]
+    from tracelab.collect.recording import hook  # noqa: F401
+
     load_module(find_workload("image_classification")).torchvision()
     sys.path[:] = path
 
@@ -102,7 +122,7 @@ def _serve(requests: socket.socket) -> None:
         message, files, _, _ = socket.recv_fds(requests, _MESSAGE_BYTES, _MOST_FILES)
         if not message:
             return
-        arguments, environment, folder = json.loads(message)
+        kind, arguments, environment, folder = json.loads(message)
         read, write = os.pipe()
         if middle := os.fork():
             os.waitpid(middle, 0)
@@ -112,38 +132,55 @@ def _serve(requests: socket.socket) -> None:
             os._exit(0)
         else:
             requests.close()
-            _become_rank(arguments, environment, folder, files[:2])
+            _become(kind, arguments, environment, folder, files[:3])
         for number in (read, write, *files):
             os.close(number)
 
 
-def _become_rank(arguments: list[str], environment: dict[str, str], folder: str, files: list[int]) -> None:
+def _become(kind: str, arguments: list[str], environment: dict[str, str], folder: str, files: list[int]) -> None:
     import torch
-
-    from tests.collect import fake_cuda
-    from tracelab.collect.training import worker
 
     os.setsid()
     os.chdir(folder)
-    for target, number in enumerate((*files, files[1])):
+    for target, number in enumerate(files):
         os.dup2(number, target)
     os.environ.clear()
     os.environ.update(environment)
     faulthandler.enable()
     torch.set_num_threads(int(environment.get("OMP_NUM_THREADS", os.cpu_count() or 1)))
-    fake_cuda.install_from_environment(Path(arguments[0]).name)
     code: int | str | None = 1
     try:
-        worker.main(Path(*arguments))
+        _run_rank(arguments) if kind == "rank" else _run_script(arguments)
         code = 0
     except SystemExit as error:
         code = error.code
-    except BaseException:  # noqa: BLE001  as the interpreter does
+    except BaseException as error:  # noqa: BLE001  as the interpreter does
+        sys.last_value = error
         traceback.print_exc()
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code if isinstance(code, int) else 1)
+
+
+def _run_rank(arguments: list[str]) -> None:
+    from tracelab.collect.training import worker
+
+    worker.main(Path(*arguments))
+
+
+def _run_script(arguments: list[str]) -> None:
+    """Run a script as `python script.py` does where the start-up hook has seen the import of torch."""
+    import torch
+
+    from tracelab.collect.recording.hook import install
+
+    task = os.environ["TRACELAB_RECORDING"]
+    (Path(task).parent / "python-started").touch()
+    sys.orig_argv, sys.argv = arguments, arguments[1:]
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    install(task, torch)
+    runpy.run_path(arguments[1], run_name="__main__")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import click
 from tracelab.errors import suggest_name
 
 _LINES = {
+    "run": "Record any program: your own script, torchrun, srun.",
     "train": "Train one workload and record its run.",
     "noise": "Record one workload several times, or two in turn.",
     "sweep": "Run a workload with every combination of settings.",
@@ -18,6 +19,7 @@ COMMANDS = {name: line for name, line in _LINES.items() if importlib.util.find_s
 
 _EPILOG = """\b
 Examples:
+  tracelab collect run -- python train.py
   tracelab collect train image_classification --model resnet18 --device cpu
   tracelab collect train transformer --parallel ddp --gpus 2 --profiler kineto
   tracelab ingest runs

@@ -19,7 +19,8 @@ Examples:
   tracelab collect train gemm --device cpu --profiler kineto --flops --run first
   torchrun --nproc-per-node 4 -m -- tracelab collect train transformer --parallel ddp --run ddp4
 """
-_INTERRUPTED_BY = {1: 129, 2: INTERRUPTED, 15: 143}
+INTERRUPTED_BY = {1: 129, 2: INTERRUPTED, 15: 143}
+"""Exit code by signal."""
 
 
 def train_options() -> list[click.Parameter]:
@@ -72,7 +73,7 @@ def command(**values: Any) -> None:  # noqa: ANN401  one for each field of Setti
     explanation = "".join(f"; {each}" for each in (result.error, result.note) if each)
     print_lines(f"{result.folder}: {result.status}{explanation}", err=True)
     if result.interrupted is not None:
-        raise click.exceptions.Exit(_INTERRUPTED_BY.get(result.interrupted, INTERRUPTED))
+        raise click.exceptions.Exit(INTERRUPTED_BY.get(result.interrupted, INTERRUPTED))
     if result.status != "ok":
         raise click.exceptions.Exit(1)
 
@@ -82,11 +83,11 @@ def parse_settings(values: Mapping[str, Any]) -> Settings:
     parsed = dict(values)
     for name, default in default_options().items():
         if isinstance(default, dict):
-            parsed[name] = _pairs(name, values.get(name, ()))
+            parsed[name] = parse_pairs(name, values.get(name, ()))
     return Settings(**parsed)
 
 
-def _pairs(name: str, options: tuple[str, ...]) -> dict[str, str]:
+def parse_pairs(name: str, options: tuple[str, ...]) -> dict[str, str]:
     """Parse NAME=VALUE pairs; raises UsageError for anything else."""
     pairs = dict(each.partition("=")[::2] for each in options)
     if "" in pairs or any("=" not in each for each in options):

@@ -1,6 +1,6 @@
 """Captures with Nsight Systems (nsys) and Nsight Compute (ncu): command line, export and status of each report."""
 
-from tracelab.collect.nvidia.capture import Capture, prepare_capture
+from tracelab.collect.nvidia.capture import Capture, Limits, prepare_capture
 from tracelab.collect.nvidia.capture_status import capture_status
 from tracelab.collect.nvidia.command import (
     capture_record,
@@ -16,6 +16,7 @@ __all__ = [
     "Capture",
     "CaptureError",
     "Export",
+    "Limits",
     "Tool",
     "capture_record",
     "capture_status",

@@ -12,6 +12,18 @@ NOT_PROFILED = ("nccl", "nvshmem")
 
 
 @dataclass(frozen=True)
+class Limits:
+    """What the tool itself leaves out of a program that opens no window."""
+
+    delay_s: float | None = None
+    """Seconds before nsys records."""
+    duration_s: float | None = None
+    """Seconds that nsys records."""
+    launches: int | None = None
+    """Kernel launches that ncu measures."""
+
+
+@dataclass(frozen=True)
 class Capture:
     """The capture of one process. `base` is the path of its files without suffix: runs/x/rank0."""
 
@@ -24,6 +36,7 @@ class Capture:
     clock_control: str = "none"
     metrics: tuple[str, ...] = ()
     not_profiled: tuple[str, ...] = NOT_PROFILED
+    limits: Limits = Limits()
 
     def at(self, base: Path) -> "Capture":
         """Return the same capture for another process."""

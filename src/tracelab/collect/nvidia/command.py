@@ -1,5 +1,6 @@
 """Build the command lines of nsys and ncu from a capture and the options of the installed version."""
 
+import math
 import os
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
@@ -38,7 +39,17 @@ def nsys_command(capture: Capture, argv: Sequence[str]) -> list[str]:
         if capture.ranges:
             end = "stop" if capture.ranges == 1 else f"repeat:{capture.ranges}"
             line += _supported(tool, "--capture-range=cudaProfilerApi", f"--capture-range-end={end}")
+    line += _limit_seconds(capture)
     return [*line, "--force-overwrite=true", f"--output={_escape_percent(capture.base)}", *argv]
+
+
+def _limit_seconds(capture: Capture) -> list[str]:
+    """Return the options that record some seconds of a program; without --kill=none nsys would then end it."""
+    delay_s, duration_s = capture.limits.delay_s, capture.limits.duration_s
+    line = [f"--delay={math.ceil(delay_s)}"] if delay_s else []
+    if duration_s:
+        line += [f"--duration={math.ceil(duration_s)}", "--kill=none", "--wait=all"]
+    return line
 
 
 def nsys_export_command(tool: Tool, report: Path, target: Path) -> list[str]:
@@ -54,6 +65,8 @@ def ncu_command(capture: Capture, argv: Sequence[str]) -> list[str]:
     line = [tool.path, *_config_off(tool), "--target-processes", "all"]
     if capture.ranges:
         line += ["--profile-from-start", "off"]
+    if capture.limits.launches:
+        line += ["--launch-count", str(capture.limits.launches)]
     if capture.not_profiled:
         line += ["--kernel-name-base", "function", "--kernel-name", f"regex:{not_beginning(capture.not_profiled)}"]
     line += ["--clock-control", capture.clock_control, "--cache-control", "all"]

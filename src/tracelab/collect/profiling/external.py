@@ -48,16 +48,21 @@ class ExternalProfiler:
         capture = self.rank_capture(ended.rank)
         if capture is None:
             return {}
-        export = nvidia.export_reports(capture, os.environ)
-        status, error = nvidia.capture_status(capture, ended.code, ended.output, export)
-        files = [{"file": path.name, "exporter": capture.tool.name} for path in export.files]
-        changes: dict[str, Any] = {"files": files, "kernels": export.kernels, "copies": export.copies}
-        explained = status in _CAUSES and outcome["status"] == "failed" and "at" not in outcome
-        if ended.why == "timeout" and not export.reports:  # the rank had ended, and its profiler had not
-            status, error = "timeout", f"the time limit ended {capture.tool.name} before it wrote its report"
-        if outcome["status"] == "ok" or explained:
-            changes |= {"status": status, "error": error}
-        return changes
+        return capture_outcome(capture, ended, outcome)
+
+
+def capture_outcome(capture: nvidia.Capture, ended: ProcessExit, outcome: Mapping[str, Any]) -> dict[str, Any]:
+    """Export the reports of a capture that ended, and return the entries that change in the outcome of its process."""
+    export = nvidia.export_reports(capture, os.environ)
+    status, error = nvidia.capture_status(capture, ended.code, ended.output, export)
+    files = [{"file": path.name, "exporter": capture.tool.name} for path in export.files]
+    changes: dict[str, Any] = {"files": files, "kernels": export.kernels, "copies": export.copies}
+    explained = status in _CAUSES and outcome["status"] == "failed" and "at" not in outcome
+    if ended.why == "timeout" and not export.reports:  # the rank had ended, and its profiler had not
+        status, error = "timeout", f"the time limit ended {capture.tool.name} before it wrote its report"
+    if outcome["status"] == "ok" or explained:
+        changes |= {"status": status, "error": error}
+    return changes
 
 
 def find_external_profiler(placement: Placement, folder: Path) -> ExternalProfiler:

@@ -1,0 +1,197 @@
+"""Derive the outcome of each rank from the records of a program's processes, and from how the program ended."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tracelab.collect import status
+from tracelab.collect.process.launch import ProcessExit
+from tracelab.collect.recording.window import Window
+
+Record = Mapping[str, Any]
+
+LOST_PEER = re.compile(
+    r"connection (closed|reset)|broken pipe|socket closed|remote process exited|peer closed|"
+    r"ncclRemoteError|ProcessGroupNCCL.*(abort|timeout|watchdog)|DistBackendError|recvBytes|sendBytes",
+    re.IGNORECASE,
+)
+"""Errors that a rank has because another one ended."""
+_TORCHRUN_EXIT = re.compile(r"exitcode\s*:\s*(-?\d+)\)?[^\n]*?\(pid: (\d+)\)")
+_FULL_DISK = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
+_KINETO_LINE = re.compile(r"^(USDT|INFO|STAGE|VERBOSE):\d{4}-\d\d-\d\d .*\n?", re.MULTILINE)
+"""Lines that Kineto prints at each begin and end of a recording."""
+_LOST = "its recording is lost, because a process saves it when Python exits"
+
+
+@dataclass(frozen=True)
+class ProgramEnd:
+    """How a program ended, and what its processes wrote."""
+
+    end: ProcessExit
+    pid: int
+    profiler: str
+    window: Window
+    killed_for_memory: bool = False
+    python_started: bool = True
+    """Whether any Python of the program read the start-up folder."""
+    hook_error: str = ""
+
+
+def choose_records(records: Iterable[Record]) -> dict[int, Record]:
+    """Return the record of each rank: of several processes, the one that took most steps and recorded most.
+
+    Where any process knows its rank, those that do not are launchers and helpers.
+    """
+    known = list(records)
+    if any(record.get("rank_known") for record in known):
+        known = [record for record in known if record.get("rank_known")]
+    chosen: dict[int, Record] = {}
+    for record in sorted(known, key=_weight):
+        chosen[int(record.get("rank", 0))] = record
+    return dict(sorted(chosen.items()))
+
+
+def _weight(record: Record) -> tuple[int, int, int, float]:
+    events = sum(file.get("events", 0) for file in record.get("files") or ())
+    return record.get("steps", 0), record.get("windows", 0), events, -float(record.get("started", 0))
+
+
+def program_outcomes(program: ProgramEnd, chosen: Mapping[int, Record]) -> dict[int, dict[str, Any]]:
+    """Return the outcome of every rank, the program's own failure at the lowest."""
+    program = replace(program, end=replace(program.end, output=_KINETO_LINE.sub("", program.end.output)))
+    codes = {int(pid): int(code) for code, pid in _TORCHRUN_EXIT.findall(program.end.output)}
+    outcomes = {rank: _rank_outcome(program, record, codes) for rank, record in chosen.items()}
+    failed = [outcome for outcome in outcomes.values() if outcome["status"] != "ok"]
+    causes = [outcome for outcome in failed if not LOST_PEER.search(str(outcome.get("error")))]
+    if causes:
+        for outcome in failed:
+            outcome["collateral"] = outcome.get("collateral", False) or outcome not in causes
+    if not outcomes or (not failed and (program.end.code or program.end.why in ("timeout", "interrupted"))):
+        first = min(outcomes, default=0)
+        outcomes[first] = outcomes.get(first, {}) | _own_end(program)
+    if program.end.why == "interrupted":
+        for outcome in outcomes.values():
+            if outcome["status"] != "ok":
+                outcome |= {"status": "failed", "error": "interrupted"}
+    _note_missing_recordings(program, outcomes)
+    return outcomes
+
+
+def _rank_outcome(program: ProgramEnd, record: Record, codes: Mapping[int, int]) -> dict[str, Any]:
+    kept = ("steps", "windows", "files", "kernels", "copies", "versions")
+    outcome: dict[str, Any] = {name: record[name] for name in kept if name in record}
+    outcome |= _rank_status(program, record, codes.get(record["pid"]))
+    problem = record.get("problem") or record.get("steps_problem")
+    if problem and outcome["status"] == "ok":
+        is_disk = "free space" in problem or "file size limit" in problem
+        outcome |= {"status": "failed" if is_disk else "profiler_error", "error": problem}
+    elif problem and record.get("problem"):
+        outcome["error"] = f"{outcome['error']}; {problem}"
+    return outcome
+
+
+def _rank_status(program: ProgramEnd, record: Record, code: int | None) -> dict[str, Any]:
+    """Return status and error of a process, with the time of its end where that is known."""
+    end = program.end
+    at = {"at": record["ended"]} if "ended" in record else {}
+    if record.get("terminated"):
+        if end.why == "timeout":
+            return {"status": "timeout", "error": f"reached the time limit; {_describe_kept(record)}"} | at
+        why = "interrupted" if end.why == "interrupted" else "terminated because another rank failed"
+        return {"status": "failed", "error": why, "collateral": end.why != "interrupted"} | at
+    if "status" in record:
+        return {"status": record["status"], "error": status.hide_home(str(record.get("error")))} | at
+    if "ended" in record:
+        if not code:
+            return {"status": "ok"} | at
+        return {"status": "failed", "error": f"ended with exit code {code}"} | at
+    return _status_without_end(program, record, code)
+
+
+def _status_without_end(program: ProgramEnd, record: Record, code: int | None) -> dict[str, Any]:
+    """Return status and error of a process that Python did not end: a signal or os._exit did."""
+    end = program.end
+    lost = f"; {_LOST}" if record.get("recording") else ""
+    if end.code == 0 and end.why == "itself":
+        if record.get("recording"):
+            return {"status": "profiler_error", "error": f"the process ended by os._exit, or was killed{lost}"}
+        return {"status": "ok"}
+    if code is None and record["pid"] == program.pid:
+        code = end.code
+    if code is None:
+        problem = f"its process (pid {record['pid']}) was killed, crashed or called os._exit"
+        return {"status": "failed" if end.why != "timeout" else "timeout", "error": f"{problem}{lost}"}
+    own = ProcessExit(0, code, end.why, end.output if record["pid"] == program.pid else "")
+    name, error = status.status_of_exit(own, program.killed_for_memory)
+    return {"status": name, "error": f"{error.removesuffix(' and no output')}{lost}"}
+
+
+def _describe_kept(record: Record) -> str:
+    if record.get("files"):
+        return "what was recorded before it is kept"
+    return "nothing was recorded before it"
+
+
+def _own_end(program: ProgramEnd) -> dict[str, Any]:
+    """Return status and error of the program's first process."""
+    end = program.end
+    if end.why == "interrupted":
+        return {"status": "failed", "error": "interrupted"}
+    if end.why == "timeout":
+        return {"status": "timeout", "error": "reached the time limit"}
+    if end.code == 0:
+        return {"status": "ok"}
+    last = "\n".join(end.output.splitlines()[-20:])
+    if status.OUT_OF_MEMORY.search(last):
+        line = next(line for line in last.splitlines() if status.OUT_OF_MEMORY.search(line))
+        return {"status": "oom", "error": status.hide_home(line.strip())}
+    if _FULL_DISK.search(last):
+        return {"status": "failed", "error": "the disk is full or over quota; free space and run again"}
+    code = end.code - 128 if end.code in (137, 139, 134, 143) else 0  # a shell's code for a signal
+    shown = ProcessExit(0, -code, end.why, end.output) if code else end
+    name, error = status.status_of_exit(shown, program.killed_for_memory)
+    return {"status": name, "error": status.hide_home(error)}
+
+
+def _note_missing_recordings(program: ProgramEnd, outcomes: dict[int, dict[str, Any]]) -> None:
+    """Give the ranks of a successful program that Kineto should have recorded, and did not, the reason as status."""
+    if program.profiler != "kineto" or any(outcome["status"] != "ok" for outcome in outcomes.values()):
+        return
+    for outcome in outcomes.values():
+        if not outcome.get("files"):
+            outcome |= {"status": "profiler_error", "error": _explain_no_recording(program, outcome)}
+
+
+def _explain_no_recording(program: ProgramEnd, outcome: Mapping[str, Any]) -> str:
+    if program.hook_error:
+        return f"the program ran, but its recording could not start: {program.hook_error}"
+    if not program.python_started:
+        return (
+            "the program ran, but no Python in it read the start-up hook: it is no Python program, or runs Python with "
+            "-I, -E or -S or without PYTHONPATH; use tracelab.record in the script, or --profiler nsys"
+        )
+    if "steps" not in outcome:
+        return "the program ran, but no process of it that trains imported torch, so Kineto had nothing to record"
+    steps = outcome["steps"]
+    return (
+        f"the program ended after {steps} optimizer step{'s' * (steps != 1)}, before the window opened: "
+        f"{program.window.describe()}"
+    )
+
+
+def collect_files(folder: Path, processes: Path, chosen: Mapping[int, Record]) -> list[str]:
+    """Move the files of the chosen processes into the run folder, and return their names."""
+    moved = []
+    for record in chosen.values():
+        for path in sorted((processes / record["folder"]).glob("*rank*")):
+            if not path.name.startswith("."):  # a part of a file
+                path.replace(folder / path.name)
+                moved.append(path.name)
+    return moved
+
+
+def count_gpus(chosen: Sequence[Record]) -> int:
+    """Return how many ranks used a GPU."""
+    return sum(bool(record.get("uses_gpu") or record.get("kernels")) for record in chosen)

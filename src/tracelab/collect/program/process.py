@@ -1,0 +1,135 @@
+"""Start a program with its output passed on, and stop it with everything that it started."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from tracelab.collect.process.launch import SAVING, Worker
+from tracelab.collect.recording.process_record import TASK, is_running, read_records
+
+RECORDING = "TRACELAB_RECORDING"
+"""Environment variable with the task of the recorded processes."""
+STARTUP = Path(__file__).parents[1] / "startup"
+"""Folder whose sitecustomize installs the recording."""
+_OUTPUT_END_S = 2.0
+_BLOCK_BYTES = 1 << 16
+
+
+@dataclass(frozen=True)
+class ProgramWorker(Worker):
+    """A running program; `processes` has a folder for each recorded process of it."""
+
+    processes: Path
+    copiers: tuple[threading.Thread, ...]
+    log_file: IO[bytes]
+    is_wrapped: bool
+    """Whether nsys or ncu runs the program, and must live to write its report."""
+
+    @property
+    def saves(self) -> bool:
+        """Whether a process is saving a recording."""
+        return any(self.processes.glob(f"*/{SAVING}"))
+
+    def terminate(self) -> None:
+        """Send SIGTERM to every process of the program; launchers start ranks in sessions of their own."""
+        pids = self._recorded_pids()
+        if not (self.is_wrapped and pids) and self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGTERM)
+            pids = [pid for pid in pids if _session(pid) != self.process.pid]
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kill every process of the program, and pass on the rest of its output."""
+        super().kill()
+        for pid in self._recorded_pids():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        for copier in self.copiers:
+            copier.join(_OUTPUT_END_S)
+        self.log_file.close()
+
+    def _recorded_pids(self) -> list[int]:
+        """Return the recorded processes of this node that still run."""
+        host = os.uname().nodename
+        pids = [record["pid"] for record in read_records(self.processes) if record.get("host") == host]
+        return [pid for pid in pids if is_running(pid) and _has_task(pid, self.processes / TASK)]
+
+
+def start_program(
+    command: Sequence[str], environment: Mapping[str, str], scratch: Path, processes: Path, *, is_wrapped: bool
+) -> ProgramWorker:
+    """Start a program in its own session; its output goes to this process's output and to a log."""
+    scratch.mkdir(parents=True, exist_ok=True)
+    theirs, ours = os.pipe()  # open as long as the worker; the program does not read it
+    os.close(theirs)
+    is_terminal = sys.stdin is None or sys.stdin.closed or sys.stdin.isatty()  # a session of its own has no terminal
+    process = subprocess.Popen(
+        list(command),
+        env=dict(environment),
+        stdin=subprocess.DEVNULL if is_terminal else None,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        close_fds=False,  # the program shares the lock of the folder; Python makes no other file inheritable
+    )
+    log = (scratch / "log").open("ab", buffering=0)
+    copiers = []
+    for stream, target in ((process.stdout, sys.stdout), (process.stderr, sys.stderr)):
+        copier = threading.Thread(target=_copy, args=(stream, log, target), name="tracelab-output", daemon=True)
+        copier.start()
+        copiers.append(copier)
+    return ProgramWorker(0, process, scratch, os.fdopen(ours, "wb"), processes, tuple(copiers), log, is_wrapped)
+
+
+def program_environment(task: Path) -> dict[str, str]:
+    """Return this process's environment with the start-up folder first on the PYTHONPATH."""
+    known = os.environ.get("PYTHONPATH")
+    path = f"{STARTUP}{os.pathsep}{known}" if known else str(STARTUP)
+    return {**os.environ, "PYTHONPATH": path, RECORDING: str(task)}
+
+
+def _copy(stream: IO[bytes], log: IO[bytes], target: IO[str]) -> None:
+    """Copy output to a log and to a stream of this process until the program closes it; either may fail."""
+    writers: list[Callable[[bytes], object]] = [log.write, lambda block: _write_text(target, block)]
+    while block := os.read(stream.fileno(), _BLOCK_BYTES):
+        for write in tuple(writers):
+            try:
+                write(block)
+            except (OSError, ValueError):  # a full disk, a closed terminal
+                writers.remove(write)
+    stream.close()
+
+
+def _write_text(target: IO[str], block: bytes) -> None:
+    buffer = getattr(target, "buffer", None)
+    if buffer is None:  # a stream that holds text alone
+        target.write(block.decode("utf-8", "replace"))
+    else:
+        buffer.write(block)
+    target.flush()
+
+
+def _session(pid: int) -> int | None:
+    try:
+        return os.getpgid(pid)
+    except (ProcessLookupError, PermissionError):
+        return None
+
+
+def _has_task(pid: int, task: Path) -> bool:
+    """Whether the process of this number is one of this program's: numbers are used again."""
+    path = Path(f"/proc/{pid}/environ")
+    try:
+        return f"{RECORDING}={task}".encode() in path.read_bytes().split(b"\0")
+    except OSError:
+        return not Path("/proc/self/environ").exists()

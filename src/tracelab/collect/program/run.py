@@ -1,0 +1,253 @@
+"""`collect run`: start a program under each profiler in turn, supervise it, and write its run folders."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from tracelab.collect import disk_errors, nvidia, status
+from tracelab.collect.machine import Sampler, list_gpus
+from tracelab.collect.process.launch import (
+    Interrupted,
+    ProcessExit,
+    count_oom_kills,
+    defer_signals,
+    raise_on_signals,
+    read_tail,
+    shut_down,
+    supervise,
+)
+from tracelab.collect.process.launcher_env import read_launcher_env
+from tracelab.collect.profiling.external import capture_outcome
+from tracelab.collect.program.description import describe_end, describe_program
+from tracelab.collect.program.outcomes import ProgramEnd, choose_records, collect_files, program_outcomes
+from tracelab.collect.program.process import ProgramWorker, program_environment, start_program
+from tracelab.collect.program.settings import ProgramSettings, name_runs, validate_program
+from tracelab.collect.recording.process_record import PROCESSES, REQUEST, TASK, read_records
+from tracelab.collect.run_end import Result, finish_run, keep_log, scratch_folder
+from tracelab.collect.run_folder import RUN_JSON, claim_run_folder, write_json
+from tracelab.errors import TracelabError, UsageError
+
+_WHOLE = {"wait": 1, "active": 1 << 40}
+"""Window of the annotations where nsys or ncu chooses what to record: every step that has a beginning."""
+_REPORT_NAME = "program"
+"""Name of the reports of nsys and ncu, which hold all processes of the program."""
+_MOST_RANGES = 1000
+"""Recordings on demand that nsys expects at most."""
+NCU_LAUNCHES = 1000
+"""Kernel launches that ncu measures where no window is chosen: it replays each of them several times."""
+
+
+def run_program(settings: ProgramSettings, report: Callable[[str], None] = lambda _: None) -> list[Result]:
+    """Run the program once for each profiler; a signal ends the rest, too. Raises TracelabError if none can start."""
+    validate_program(settings)
+    job = read_launcher_env(os.environ)
+    if job is not None:
+        raise UsageError(
+            f"{job.launcher} started {job.world_size} processes of this command; start it once, with the launcher "
+            f"behind the dashes: tracelab collect run -- {job.launcher} … {Path(settings.command[0]).name}"
+        )
+    results: list[Result] = []
+    for profiler, name in zip(settings.profilers, name_runs(settings), strict=True):
+        results.append(_run_once(settings, profiler, settings.out.expanduser() / name, report))
+        if results[-1].interrupted is not None:
+            break
+    return results
+
+
+def _run_once(settings: ProgramSettings, profiler: str, folder: Path, report: Callable[[str], None]) -> Result:
+    with contextlib.ExitStack() as held:
+        held.enter_context(claim_run_folder(folder, force=settings.force))
+        description = describe_program(settings, profiler, folder.name)
+        try:
+            write_json(folder / RUN_JSON, description)
+        except OSError as error:
+            raise TracelabError(f"{folder}: cannot be written: {error.strerror}; choose another --out") from error
+        signals = held.enter_context(defer_signals())
+        try:
+            capture = _prepare_capture(settings, profiler, folder)
+        except nvidia.CaptureError as error:
+            return finish_run(folder, description, {0: {"status": error.status, "error": str(error)}}, None)
+        description["capture"] |= nvidia.capture_record(capture) if capture else {}
+        report(f"{folder}: {description['program']} (process {os.getpid()}); {_plan(settings, profiler, folder)}")
+        if settings.window.on_demand:
+            held.enter_context(_pass_on_requests(folder / REQUEST))
+        outcomes, facts, interrupted = _run_command(settings, profiler, capture, folder, signals)
+        return finish_run(folder, description | facts, outcomes, interrupted)
+
+
+def _plan(settings: ProgramSettings, profiler: str, folder: Path) -> str:
+    """Return in words what is recorded."""
+    window = settings.window
+    if profiler == "none":
+        return "no profiler"
+    if profiler == "kineto" or _is_gated(settings):
+        request = f"; request each by `touch {folder / REQUEST}`, or SIGUSR1 to this process" * window.on_demand
+        return f"{profiler} records {window.describe()}{request}"
+    if profiler == "ncu":
+        return f"ncu measures the first {NCU_LAUNCHES} kernel launches"
+    return f"nsys records {window.describe() if window.for_s or window.after_s else 'the whole program'}"
+
+
+def _is_gated(settings: ProgramSettings) -> bool:
+    """Whether the start-up hook opens the window of nsys and ncu through the CUDA profiler API."""
+    window = settings.window
+    return bool(window.follows_steps or window.on_demand)
+
+
+def _prepare_capture(settings: ProgramSettings, profiler: str, folder: Path) -> nvidia.Capture | None:
+    """Find nsys or ncu; raises CaptureError where it cannot record the program."""
+    if profiler not in ("nsys", "ncu"):
+        return None
+    window = settings.window
+    is_gated = _is_gated(settings)
+    if profiler == "ncu" and not is_gated and (window.for_s or window.after_s):
+        raise nvidia.CaptureError("ncu cannot record by seconds; choose --wait and --active, or no window")
+    capture = nvidia.prepare_capture(
+        profiler,
+        folder.absolute() / _REPORT_NAME,
+        os.environ,
+        cuda=bool(list_gpus()),
+        ranges=(window.files or _MOST_RANGES) if is_gated else 0,
+        metrics=settings.metrics,
+        clock_control=settings.clock_control,
+    )
+    if is_gated:
+        return capture
+    launches = NCU_LAUNCHES if profiler == "ncu" else None
+    return replace(capture, limits=nvidia.Limits(window.after_s, window.for_s, launches))
+
+
+def _run_command(
+    settings: ProgramSettings,
+    profiler: str,
+    capture: nvidia.Capture | None,
+    folder: Path,
+    signals: list[Interrupted],
+) -> tuple[dict[int, dict[str, Any]], dict[str, Any], int | None]:
+    """Run the command, and return the outcomes of its ranks, facts for run.json, and the interrupting signal."""
+    processes = folder.absolute() / PROCESSES
+    killed_before, interrupted = count_oom_kills(), None
+    begun_s = time.monotonic()
+    with scratch_folder() as scratch:
+        worker: ProgramWorker | None = None
+        end = ProcessExit(0, 1, "itself", "")
+        try:
+            with raise_on_signals(), _sample_node(settings, folder):
+                if signals:
+                    raise signals[0]
+                task = _write_task(settings, profiler, folder, processes)
+                worker = _start(settings, capture, task, scratch)
+                (end,) = supervise([worker], settings.timeout_s)
+        except Interrupted as interruption:
+            interrupted = interruption.number
+            signals.append(interruption)
+            if worker is None:
+                return {0: {"status": "failed", "error": "interrupted before it started"}}, {}, interrupted
+            shut_down([worker])
+            end = ProcessExit(0, worker.process.returncode, "interrupted", read_tail(worker.log))
+        except OSError as error:
+            places = disk_errors.WritePaths(folder, scratch)
+            name, problem = status.status_of_error(error, places)
+            return {0: {"status": name, "error": problem}}, {}, None
+        seconds = round(time.monotonic() - begun_s, 3)
+        chosen = choose_records(read_records(processes))
+        program = ProgramEnd(
+            end,
+            worker.process.pid,
+            profiler,
+            settings.window,
+            killed_for_memory=count_oom_kills() > killed_before,
+            python_started=(processes / "python-started").exists(),
+            hook_error=_read_text(processes / "hook-error"),
+        )
+        outcomes = program_outcomes(program, chosen)
+        files = _collect_files(folder, processes, chosen, outcomes)
+        for outcome in outcomes.values():
+            outcome["seconds"] = seconds
+        if capture is not None:
+            first = min(outcomes)
+            outcomes[first] |= capture_outcome(capture, end, outcomes[first])
+        if any(outcome["status"] != "ok" for outcome in outcomes.values()):
+            keep_log(scratch / "log", folder / "rank0.log")
+        shutil.rmtree(processes, ignore_errors=True)
+    return outcomes, describe_end(chosen, files), interrupted
+
+
+def _start(settings: ProgramSettings, capture: nvidia.Capture | None, task: Path, scratch: Path) -> ProgramWorker:
+    environment = program_environment(task)
+    if capture is None:
+        return start_program(settings.command, environment, scratch, task.parent, is_wrapped=False)
+    environment |= nvidia.extra_environment(capture, os.environ)
+    command = nvidia.profile_command(capture, settings.command)
+    return start_program(command, environment, scratch, task.parent, is_wrapped=True)
+
+
+def _write_task(settings: ProgramSettings, profiler: str, folder: Path, processes: Path) -> Path:
+    """Write the task that the start-up hook reads in each process."""
+    processes.mkdir()
+    is_gated = profiler in ("nsys", "ncu") and _is_gated(settings)
+    follows_hook = profiler in ("kineto", "none") or is_gated
+    task = {
+        "folder": str(folder.absolute()),
+        "run": folder.name,
+        "profiler": profiler,
+        "gated": is_gated,
+        "window": settings.window.as_json() if follows_hook else _WHOLE,
+        "kineto": asdict(settings.kineto),
+    }
+    path = processes / TASK
+    path.write_text(json.dumps(task), "utf-8")
+    return path
+
+
+def _collect_files(
+    folder: Path, processes: Path, chosen: dict[int, Any], outcomes: dict[int, dict[str, Any]]
+) -> list[str]:
+    try:
+        return collect_files(folder, processes, chosen)
+    except OSError as error:
+        first = min(outcomes)
+        name, problem = status.status_of_error(error, disk_errors.WritePaths(folder, folder))
+        outcomes[first] |= {"status": name, "error": problem}
+        return []
+
+
+@contextlib.contextmanager
+def _sample_node(settings: ProgramSettings, folder: Path) -> Iterator[None]:
+    """Sample GPUs and host of this node from this process."""
+    if not settings.sample_s:
+        yield
+        return
+    with Sampler(folder / "host_samples.0.jsonl", settings.sample_s, pid=os.getpid()):
+        yield
+
+
+@contextlib.contextmanager
+def _pass_on_requests(request: Path) -> Iterator[None]:
+    """Turn SIGUSR1 to this process into a request to all processes of the program."""
+
+    def touch(_number: int, _frame: FrameType | None) -> None:
+        with contextlib.suppress(OSError):
+            request.touch()
+
+    before = signal.signal(signal.SIGUSR1, touch)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        request.unlink(missing_ok=True)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", "replace")
+    except OSError:
+        return ""

@@ -1,0 +1,244 @@
+"""Install the recording in a process of the program that has just imported torch."""
+
+import atexit
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from tracelab.collect import status
+from tracelab.collect.disk_errors import WritePaths, describe_disk_error
+from tracelab.collect.process.launch import SAVING
+from tracelab.collect.recording.process_record import PROCESSES, REQUEST, ProcessRecord
+from tracelab.collect.recording.profilers import KinetoOptions, ProgramKineto, ProgramNvtx, ProgramWithoutProfiler
+from tracelab.collect.recording.ranks import Rank, find_rank
+from tracelab.collect.recording.recorder import ProgramProfiler, Recorder
+from tracelab.collect.recording.step_times import StepTimes, steps_file
+from tracelab.collect.recording.window import Window
+
+_LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "torch.distributed.run", "torch.distributed.launch")
+"""Programs that import torch and train in other processes."""
+_TERMINATION_S = 3.0
+"""Time that a process has after SIGTERM until its main thread executes Python again, and can save the recording."""
+
+
+def install(task_file: str, torch: Any) -> None:  # noqa: ANN401  torch carries no types here
+    """Record this process as the task requests; a process of `multiprocessing` only once an optimizer steps in it."""
+    words = getattr(sys, "orig_argv", sys.argv)
+    if any(Path(word).name in _LAUNCHERS or word in _LAUNCHERS for word in words[:4]):
+        return
+    task = json.loads(Path(task_file).read_text("utf-8"))
+    if any("multiprocessing" in word for word in words[:6]):
+        _install_at_first_step(task, torch)
+    else:
+        ProgramRecording(task, torch).begin()
+
+
+def _install_at_first_step(task: dict[str, Any], torch: Any) -> None:  # noqa: ANN401
+    """Wait for a step: data loading processes never take one."""
+
+    def on_first_step(optimizer: Any, _arguments: Any, _keywords: Any) -> None:  # noqa: ANN401
+        handle.remove()
+        recording = ProgramRecording(task, torch)
+        recording.begin()
+        recording.on_optimizer_step(optimizer, (), {})
+
+    handle = _after_each_optimizer_step(on_first_step)
+
+
+class ProgramRecording:
+    """The recording of this process, and its record."""
+
+    def __init__(self, task: dict[str, Any], torch: Any) -> None:  # noqa: ANN401
+        self._task = task
+        self._torch = torch
+        self._pid = os.getpid()
+        self._run_folder = Path(task["folder"])
+        self.folder = self._run_folder / PROCESSES / f"{socket.gethostname()}.{self._pid}"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._scratch = Path(tempfile.mkdtemp(prefix="tracelab-"))
+        self._rank = Rank()
+        self._profiler = self._build_profiler()
+        times = StepTimes(lambda: steps_file(self.folder, task["run"], self.rank().rank))
+        self.recorder = Recorder(Window(**task["window"]), self._profiler, times, on_change=self._write_record)
+        self._record = ProcessRecord(self.folder)
+        self._optimizer: weakref.ref[Any] | None = None
+        self._ended = False
+        self._terminated = threading.Event()
+
+    def begin(self) -> None:
+        """Write the record, install the hooks, and begin."""
+        torch = self._torch
+        self._record.update(
+            pid=self._pid,
+            host=socket.gethostname(),
+            program=Path(sys.argv[0] if sys.argv else "").name,
+            started=time.time(),
+            versions=_versions(torch),
+        )
+        _after_each_optimizer_step(self.on_optimizer_step)
+        atexit.register(self._end)
+        os.register_at_fork(after_in_child=self._leave_to_parent)
+        if threading.current_thread() is threading.main_thread():
+            self._handle_signals()
+        self.recorder.begin(self._run_folder / REQUEST)
+        self._write_record()
+
+    def rank(self) -> Rank:
+        """Return the rank of this process; what was once known stays, also where the process group has ended."""
+        current = find_rank()
+        if current.known or not self._rank.known:
+            self._rank = current
+        return self._rank
+
+    def on_optimizer_step(self, optimizer: Any, _arguments: Any, _keywords: Any) -> None:  # noqa: ANN401
+        """Count a step of the first optimizer that steps; others, as of a second network, belong to the same step."""
+        first = self._optimizer() if self._optimizer is not None else None
+        if first is None:
+            self._optimizer = weakref.ref(optimizer)
+        elif first is not optimizer:
+            return
+        if self._pid == os.getpid():
+            if not self.recorder.steps:
+                self.rank()
+            self.recorder.step()
+
+    def _build_profiler(self) -> ProgramProfiler:
+        match self._task["profiler"]:
+            case "kineto":
+                options = KinetoOptions(**self._task["kineto"])
+                return _FlaggedKineto(self._torch, options, self.rank, self.folder, self._scratch)
+            case "nsys" | "ncu":
+                cuda = self._torch.version.cuda is not None and self._torch.cuda.is_available()
+                return ProgramNvtx(self._torch, cuda=cuda, gated=self._task["gated"])
+        return ProgramWithoutProfiler()
+
+    def _write_record(self, **entries: Any) -> None:  # noqa: ANN401  JSON values
+        rank, recorder = self.rank(), self.recorder
+        known: dict[str, Any] = {
+            "rank": rank.rank,
+            "rank_known": rank.known,
+            "world_size": rank.world_size,
+            "local_rank": rank.local_rank,
+            "steps": recorder.steps,
+            "windows": recorder.windows,
+            "recording": recorder.is_recording,
+            "uses_gpu": self._torch.cuda.is_initialized(),
+        }
+        if isinstance(self._profiler, ProgramKineto):
+            profiler = self._profiler
+            known |= {"files": profiler.files, "kernels": profiler.kernels, "copies": profiler.copies}
+        if recorder.problem is not None:
+            known["problem"] = self._describe(recorder.problem)
+        if recorder.times.error is not None:
+            known["steps_problem"] = self._describe(recorder.times.error)
+        self._record.update(**known | entries)
+
+    def _describe(self, error: Exception) -> str:
+        full = isinstance(error, OSError) and describe_disk_error(error, WritePaths(self._run_folder, self._scratch))
+        return full or f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+    def _handle_signals(self) -> None:
+        """Save on SIGTERM before the process ends, and record on SIGUSR1, where the program handles neither."""
+        read, write = os.pipe()
+        os.set_blocking(write, False)
+        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, self._on_sigterm)
+            before = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+            if before != -1:
+                signal.set_wakeup_fd(before)
+            threading.Thread(target=self._watch_termination, args=(read,), name="tracelab-end", daemon=True).start()
+        if self.recorder.window.on_demand and signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL:
+            signal.signal(signal.SIGUSR1, lambda _number, _frame: self.recorder.request())
+
+    def _on_sigterm(self, _number: int, _frame: FrameType | None) -> None:
+        self._terminated.set()
+        if self.recorder.is_busy:  # the profiler is saving: end when it has finished
+            threading.Timer(0.1, os.kill, (self._pid, signal.SIGTERM)).start()
+            return
+        self._end(terminated=True)
+        self._exit_by_sigterm()
+
+    def _exit_by_sigterm(self) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(self._pid, signal.SIGTERM)
+
+    def _watch_termination(self, pipe: int) -> None:
+        """End the process where its main thread is in a library and cannot handle SIGTERM: as without this handler."""
+        while number := os.read(pipe, 1):
+            if number[0] != signal.SIGTERM or self._pid != os.getpid():
+                continue
+            if not self._terminated.wait(_TERMINATION_S):
+                lost = "its recording is lost: a library did not return after SIGTERM" if self._is_unsaved else None
+                self._write_record(terminated=True, **({"problem": lost} if lost else {}))
+                shutil.rmtree(self._scratch, ignore_errors=True)
+                os.kill(self._pid, signal.SIGKILL)
+
+    @property
+    def _is_unsaved(self) -> bool:
+        return self.recorder.is_recording
+
+    def _end(self, *, terminated: bool = False) -> None:
+        """Save what was recorded, and write how the process ends."""
+        if self._ended or self._pid != os.getpid():
+            return
+        self._ended = True
+        self.recorder.finish()
+        entries: dict[str, Any] = {"ended": time.time(), "terminated": terminated}
+        error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+        if isinstance(error, KeyboardInterrupt):
+            entries["status"], entries["error"] = "failed", "interrupted"
+        elif isinstance(error, BaseException) and not terminated:
+            places = WritePaths(self._run_folder, self._scratch)
+            entries["status"], entries["error"] = status.status_of_error(error, places)
+        self._write_record(**entries)
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _leave_to_parent(self) -> None:
+        """Record nothing in a forked child, such as a data loading process; its parent goes on."""
+        self.recorder.abandon()
+        with contextlib.suppress(ValueError):
+            if signal.getsignal(signal.SIGTERM) == self._on_sigterm:
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
+                signal.set_wakeup_fd(-1)
+
+
+class _FlaggedKineto(ProgramKineto):
+    """Kineto that flags in the record's folder, too, that it is saving: the parent waits for that."""
+
+    @contextlib.contextmanager
+    def _saving(self) -> Any:  # noqa: ANN401
+        flag = self._folder / SAVING
+        with contextlib.suppress(OSError):
+            flag.touch()
+        try:
+            yield
+        finally:
+            flag.unlink(missing_ok=True)
+
+
+def _after_each_optimizer_step(call: Callable[[Any, Any, Any], None]) -> Any:  # noqa: ANN401
+    """Have torch call a function after each step of any optimizer; returns the handle that removes it."""
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    return register_optimizer_step_post_hook(call)
+
+
+def _versions(torch: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return versions without touching a GPU."""
+    return {
+        "torch_version": str(torch.__version__),
+        "cuda_version": torch.version.cuda,
+        "python_version": sys.version.split()[0],
+    }

@@ -1,0 +1,64 @@
+"""The record of one recorded process: what it is, what it wrote, how it ended; its file survives a full disk."""
+
+import contextlib
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+RECORD = "record.json"
+PROCESSES = ".processes"
+"""Folder in a run folder with one folder per recorded process."""
+TASK = "task.json"
+"""File there with the task of all processes."""
+REQUEST = "record"
+"""File in a run folder whose creation, and each later touch, requests a recording on demand."""
+_PADDED_BYTES = 4096
+"""Least size of the file, so that it can be written again in place where the disk is full."""
+
+
+@dataclass
+class ProcessRecord:
+    """Entries of the record, each written as soon as it is known."""
+
+    folder: Path
+    entries: dict[str, Any] = field(default_factory=dict)
+
+    def update(self, **entries: Any) -> None:  # noqa: ANN401  JSON values
+        """Set entries and write the file."""
+        self.entries |= entries
+        content = json.dumps(self.entries, ensure_ascii=False, default=str).encode("utf-8", "replace")
+        content = content.ljust(_PADDED_BYTES)
+        path = self.folder / RECORD
+        part = path.with_suffix(".part")
+        try:
+            part.write_bytes(content)
+            part.replace(path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                part.unlink(missing_ok=True)
+                with path.open("r+b") as file:
+                    file.write(content)
+
+
+def read_records(processes: Path) -> list[dict[str, Any]]:
+    """Read the records of all processes; each has the name of its folder as `folder`."""
+    records = []
+    for path in sorted(processes.glob(f"*/{RECORD}")):
+        with contextlib.suppress(OSError, ValueError):
+            content = json.loads(path.read_bytes())
+            if isinstance(content, dict):
+                records.append(content | {"folder": path.parent.name})
+    return records
+
+
+def is_running(pid: int) -> bool:
+    """Return whether a process of this node runs."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,113 @@
+"""The profilers of a program: they learn their rank late, and the last step of a recording may have no end."""
+
+import contextlib
+import json
+import mmap
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tracelab.collect.profiling.capture import NoProfiler, NvtxRanges
+from tracelab.collect.profiling.kineto import Kineto
+from tracelab.collect.profiling.trace_check import TraceCheck
+from tracelab.collect.recording.ranks import Rank
+
+_STEP, _NO_STEP = b'"ProfilerStep#', b'"Partial_Step#'
+"""Beginnings of range names, of the same length: a step, and one whose end was not recorded."""
+_NVML_CHECK = "PYTORCH_NVML_BASED_CUDA_CHECK"
+_DEVICE_FILES = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd", "/dev/nvhost-gpu")
+
+
+@dataclass(frozen=True)
+class KinetoOptions:
+    """Options of Kineto for a program."""
+
+    shapes: bool = False
+    memory: bool = False
+    stacks: bool = False
+    flops: bool = False
+    device: str = "auto"
+
+
+class ProgramKineto(Kineto):
+    """Kineto in a program; `find_rank` returns the rank as far as it is known."""
+
+    def __init__(
+        self,
+        torch: Any,  # noqa: ANN401
+        options: KinetoOptions,
+        find_rank: Callable[[], Rank],
+        folder: Path,
+        scratch: Path,
+    ) -> None:
+        if not any(Path(path).exists() for path in _DEVICE_FILES):  # asking torch would load the driver
+            options = KinetoOptions(**vars(options) | {"device": "cpu"})
+        super().__init__(torch, options, 0, folder, scratch)
+        self._find_rank = find_rank
+        self._unfinished: str | None = None
+
+    def prepare(self) -> None:
+        """Start CUPTI; finds GPUs through NVML, because a driver that is loaded too early ignores later settings."""
+        before = os.environ.get(_NVML_CHECK)
+        os.environ[_NVML_CHECK] = "1"
+        try:
+            super().prepare()
+        finally:
+            if before is None:
+                os.environ.pop(_NVML_CHECK, None)
+            else:
+                os.environ[_NVML_CHECK] = before
+
+    def stop(self) -> None:
+        """Stop recording, with the rank in the trace, which may have been unknown at the start."""
+        info = self._profile._get_distributed_info() or self._find_rank().distributed_info()
+        if info is not None:
+            self._profile.add_metadata_json("distributedInfo", json.dumps(info, default=str))
+        super().stop()
+
+    def save(self, first_step: int | None) -> None:
+        """Write the trace under the name of its rank."""
+        self._rank = self._find_rank().rank
+        super().save(first_step)
+        self._unfinished = None
+
+    def note_unfinished(self, name: str) -> None:
+        """Rename the range of this name in the next trace."""
+        self._unfinished = name
+
+    def _export(self, plain: Path) -> tuple[TraceCheck, str]:
+        exported = super()._export(plain)
+        if self._unfinished is not None:
+            name = f'"{self._unfinished}"'.encode()
+            _replace_bytes(plain, name, name.replace(_STEP, _NO_STEP))
+        return exported
+
+
+class ProgramNvtx(NvtxRanges):
+    """NVTX ranges and the CUDA profiler API in a program under nsys or ncu."""
+
+    def note_unfinished(self, name: str) -> None:
+        """Do nothing: a range in nsys is closed when it is."""
+
+
+class ProgramWithoutProfiler(NoProfiler):
+    """A program without a profiler."""
+
+    def note_unfinished(self, name: str) -> None:
+        """Do nothing."""
+
+
+def _replace_bytes(path: Path, old: bytes, new: bytes) -> None:
+    """Replace bytes by as many others in a file, wherever they occur."""
+    with path.open("r+b") as file, contextlib.closing(mmap.mmap(file.fileno(), 0)) as content:
+        for at in _find_all(content, old):
+            content[at : at + len(new)] = new
+
+
+def _find_all(content: mmap.mmap, wanted: bytes) -> Iterator[int]:
+    at = content.find(wanted)
+    while at >= 0:
+        yield at
+        at = content.find(wanted, at + len(wanted))
