@@ -4,7 +4,7 @@
 -- with --passes, the model's own (flop_per_sample and batch_size of the run; DataParallel splits a batch over its GPUs);
 -- else what ncu counted in a run of the same program (see kernel_flop) for the kernels launched in that time, recomputation
 -- and padding included: strictly, the utilization of the hardware. The peak is dense, of one GPU and of the type that did
--- most of it: --peak-gflop-per-s, else the data sheet's, else a measured ceiling, else the report's own.
+-- most of it: --peak-gflop-per-s, else the data sheet's, else the sustained measured ceiling, else the report's own.
 -- Nothing is guessed: where less than --min-coverage of the kernels' time has counts of the same name, grid, block and,
 -- where both record it, shared memory, or the result exceeds the peak, the figures are NULL and `refused` has the reason.
 -- Communication kernels need no counts.
@@ -189,6 +189,7 @@ peaked as (
             when reported is not null then 'ncu'
         end as peak_source,
         case when peak_source = 'measured' then m.of_run end as peak_run,
+        case when peak_source = 'measured' then m.best_per_s else peak end as most,  -- a burst exceeds a sustained ceiling
         c.flop / nullif(c.window_ns, 0) as achieved
     from chosen as c
     left join cards as d on c.run = d.run and c.rank = d.rank and c.device is not distinct from d.device
@@ -214,8 +215,8 @@ judged as (
             when no_flop is not null then no_flop
             when peak is null
             then 'no peak of ' || coalesce(precision, 'any precision') || ' is known: measure ceilings, or add --peak-gflop-per-s'
-            when achieved > peak
-            then printf('%.1f %% of the peak cannot be: the FLOPs, the time, the precision or the peak are wrong', 100 * achieved / peak)
+            when achieved > most
+            then printf('%.1f %% of the peak cannot be: the FLOPs, the time, the precision or the peak are wrong', 100 * achieved / most)
         end as refused
     from peaked
 )

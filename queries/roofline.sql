@@ -3,8 +3,8 @@
 -- floating point. A precision has a row where it did something, or where only some of its metrics were taken. FLOPs are
 -- what the GPU executed, padding and recomputation included, a multiply-add counted as two; where a metric is missing they
 -- are NULL, and `flop_missing` names it. Integer tensor operations have rows of their own and are in no total.
--- Ceilings are measured ones (of the same run, else the newest run on the same card, else on a card of that name), else
--- the report's own peaks at the launch's clock, else the data sheet's. A report that does not name its card is of that of
+-- Ceilings are measured ones (of the same run, else the newest run on the same card, else on a card of that name), as
+-- continuous work sustains them (see `ceiling_basis`); else the report's own peaks at the launch's clock, else the data sheet's. A report that does not name its card is of that of
 -- --timeline, else of the runs of its program, where they name one. A total's ceiling is that of the precision which would
 -- take the longest, as if all pipes ran at once.
 -- ncu slows down what it counts: caches are flushed, kernels run one at a time, by default the clock is locked. So a share
@@ -63,6 +63,9 @@
 -- launch = "Number of the launch, where a row is one."
 -- card_run = "The run that names the card, where the report does not: --timeline, else one of the same program."
 -- theoretical_source = "ncu or specification: whose the theoretical ceilings are; with --ceilings only those of that source."
+-- ceiling_basis = "What a measured ceiling is: sustained (the median under continuous load), median (of all repetitions) or best; both, where arithmetic and memory differ."
+-- best_gflop_per_s = "What the best repetition of the measured arithmetic reached, as a burst: beside the ceiling, not in it."
+-- best_gb_per_s = "What the best repetition of the measured memory bandwidth reached."
 -- [report]
 -- section = "roofline"
 -- order = 1
@@ -159,7 +162,9 @@ limits as materialized (
             when reported_per_s is not null then 'ncu'
             when specified_per_s is not null then 'specification'
         end as source,
-        case when measured_per_s is not null then m.of_run end as of_run
+        case when measured_per_s is not null then m.of_run end as of_run,
+        case when measured_per_s is not null then m.basis end as basis,
+        case when measured_per_s is not null then m.best_per_s end as best_per_s
     from points as p
     cross join (select ceiling from ceiling_names union select precision from parts) as c
     left join measured_ceilings('cards', $ceilings_run) as m
@@ -173,7 +178,8 @@ bottlenecks as (  -- the precision of a total that takes the longest at its ceil
         f.point,
         arg_max(f.precision, (f.flop / l.per_s, f.precision)) filter (l.per_s is not null) as precision,
         max(f.flop / l.per_s) as least_ns,
-        max(f.flop / l.theoretical_per_s) as theoretical_ns
+        max(f.flop / l.theoretical_per_s) as theoretical_ns,
+        max(f.flop / l.best_per_s) as best_ns
     from parts as f
     join limits as l on f.point = l.point and f.precision = l.ceiling
     where f.flop > 0 and f.precision <> 'all' and not starts_with(f.precision, 'tensor_int')
@@ -189,6 +195,10 @@ placed as (
         case when f.precision = 'all' then f.flop / b.least_ns else l.per_s end as ceiling_gflop_per_s,
         case when f.precision = 'all' then f.flop / b.theoretical_ns else l.theoretical_per_s end
         as theoretical_gflop_per_s,
+        case when f.precision = 'all' then f.flop / b.best_ns else l.best_per_s end as best_gflop_per_s,
+        l.basis as arithmetic_basis,
+        dram.basis as memory_basis,
+        dram.best_per_s as best_gb_per_s,
         l.source as arithmetic_source,
         coalesce(l.theoretical_source, dram.theoretical_source) as theoretical_source,
         dram.source as memory_source,
@@ -254,7 +264,13 @@ select
     f.ceiling_run,
     d.name as device_name,
     case when f.flop is not null then f.flop_source end as flop_source,
-    f.launch, d.card_run, f.theoretical_source
+    f.launch, d.card_run, f.theoretical_source,
+    case
+        when f.arithmetic_basis <> f.memory_basis
+        then f.arithmetic_basis || ' (arithmetic), ' || f.memory_basis || ' (memory)'
+        else coalesce(f.arithmetic_basis, f.memory_basis)
+    end as ceiling_basis,
+    f.best_gflop_per_s, f.best_gb_per_s
 from figures as f
 join classify('points') as c on f.name is not distinct from c.name
 left join cards as d on f.run = d.run and f.rank = d.rank and f.device is not distinct from d.device

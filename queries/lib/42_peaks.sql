@@ -60,7 +60,7 @@ comment on view card_specifications is 'one model of GPU by its data sheet; the 
 -- ceiling_names: which measurement of `ceilings` limits what. fma_* are loops of multiply-adds outside the tensor cores,
 -- gemm_* matrix products (gemm_fp64 uses tensor cores where the chip has them for it, so it comes after fma_fp64);
 -- dram_*, l2_* and l1_* are streams over arrays that fit no nearer level, with bytes read and written counted.
--- `tracelab collect ceilings` measures dram_* and gemm_*; its others (h2d_pinned, all_reduce_busbw …) limit no kernel.
+-- `tracelab collect ceilings` measures dram_*, l2_* and gemm_*; its others (h2d_pinned, all_reduce_busbw …) limit no kernel.
 create or replace view ceiling_names as
 from (values
     ('fma_fp64', 'fp64', 1), ('gemm_fp64', 'fp64', 2), ('fma_fp32', 'fp32', 1), ('gemm_fp32', 'fp32', 1),

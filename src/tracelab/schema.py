@@ -18,7 +18,7 @@ from tracelab.enumerations import (
 )
 from tracelab.errors import UsageError, suggest_name
 
-SCHEMA_VERSION = "2.1"
+SCHEMA_VERSION = "2.2"
 """Stores of another major version are refused; a minor version only adds tables or columns."""
 
 DEFAULT_STORE = Path("lab")
@@ -554,13 +554,28 @@ TABLES: tuple[Table, ...] = (
             ("metric", "text", "dram_copy, gemm_bf16, h2d_pinned …"),
             ("size_bytes", "int64", "Bytes a repetition moves or holds."),
             ("gpus", "int32", "GPUs taking part."),
-            ("best", "double", "Best repetition."),
+            ("best", "double", "Best repetition; NULL where `skipped` has a reason."),
             ("median", "double", "Median repetition."),
             ("repeats", "int32", "Repetitions."),
             ("unit", "text", "gb_per_s, gflop_per_s or ns."),
             ("counting", "text", "What was counted, as 'read + write'."),
             ("clock_hz", "double", "Multiprocessor clock while measuring."),
             ("power_limit_w", "double", "Power limit while measuring."),
+            ("sustained", "double", "Median of the repetitions after the warm-up, under continuous load."),
+            ("sustained_s", "double", "Seconds that those repetitions took."),
+            ("warmup_s", "double", "Seconds of the same load before them."),
+            (
+                "layout",
+                "text",
+                "NN, NT or TN of a product, as cuBLAS counts: TN is x @ weight.T of a linear layer.",
+            ),
+            (
+                "throttle_reasons",
+                "text",
+                "What limited the clock, in nvidia-smi's names; 'none' for nothing.",
+            ),
+            ("peer_uuid", "text", "UUID of the card that a copy between two cards writes to."),
+            ("skipped", "text", "Why it was not measured."),
         ),
     ),
     Table(

@@ -7,11 +7,12 @@ import click
 
 from tracelab.foreign_text import print_lines
 
-_PARTS = ("stream", "gemm", "copies", "collectives")
+_PARTS = ("stream", "l2", "gemm", "copies", "p2p", "collectives")
 _EPILOG = """\b
 Examples:
   tracelab collect ceilings
   tracelab collect ceilings --quick --only stream --only gemm
+  tracelab collect ceilings --gpu 0 --gpu GPU-3f2a
   tracelab collect ceilings --device cpu --run laptop && tracelab ingest runs/laptop
 """
 
@@ -22,7 +23,13 @@ Examples:
     type=click.Choice(("auto", "cuda", "cpu")),
     default="auto",
     show_default=True,
-    help="Device to measure: the first GPU or the CPU.",
+    help="Device to measure: the GPUs or the CPU.",
+)
+@click.option(
+    "--gpu",
+    multiple=True,
+    metavar="ORDINAL|UUID",
+    help="Measure only this GPU; repeatable. The beginning of a UUID is enough.  [default: all]",
 )
 @click.option("--only", type=click.Choice(_PARTS), multiple=True, help="Measure only these parts; repeatable.")
 @click.option("--quick", is_flag=True, help="Use smaller sizes and fewer repetitions.")
@@ -37,10 +44,11 @@ Examples:
 @click.option("--run", help="Name of the run.  [default: ceilings-<time>]")
 @click.option("--force", is_flag=True, help="Replace an existing run of this name.")
 def command(*, only: tuple[str, ...], gpus: int | None, **options: Any) -> None:  # noqa: ANN401  fields of CeilingOptions
-    """Measure memory bandwidth, arithmetic, copies and collectives of this machine.
+    """Measure memory and cache bandwidth, arithmetic, copies and collectives of this machine, GPU by GPU.
 
-    Writes the best and the median of repeated measurements on random data, with GPU clock and power limit. Rooflines
-    use the ceilings of the same GPU model automatically.
+    Writes the best and the median of repeated measurements on random data, and the median under continuous load after a
+    warm-up, with GPU clock, power limit and throttle reasons. Rooflines use the sustained median, of the same GPU where
+    it was measured, else of its model. Under srun, start one task per node.
     """
     from tracelab.collect.ceilings.run import PARTS, CeilingOptions, measure
 
@@ -59,4 +67,6 @@ def _line(row: dict[str, Any]) -> str:
     """Format one measurement as a line of text."""
     unit = {"gb_per_s": "GB/s", "gflop_per_s": "GFLOP/s"}.get(row["unit"], row["unit"])
     size = f"{row['size_bytes']:>13,} B" if row["size_bytes"] is not None else " " * 15
-    return f"{row['metric']:<22}{size}  best {row['best']:>12,.2f}  median {row['median']:>12,.2f} {unit}"
+    sustained = f"  sustained {row['sustained']:>12,.2f}" if row.get("sustained") is not None else ""
+    name = f"{row['metric']} {row.get('layout') or ''}"
+    return f"{name:<22}{size}  best {row['best']:>12,.2f}  median {row['median']:>12,.2f}{sustained} {unit}"

@@ -187,7 +187,9 @@ def _source_notes(rows: Sequence[Row]) -> list[str]:
     """Return notes on the source of the times and the run of the ceilings."""
     times = sorted({row["time_source"] for row in rows if row["time_source"]})
     runs = sorted({row["ceiling_run"] for row in rows if row["ceiling_run"] and row["ceiling_run"] != row["run"]})
+    bases = sorted({row["ceiling_basis"] for row in rows if row["ceiling_basis"]})
     return [
         *([f"time of {' and '.join(times)}"] if times else []),
+        *([f"measured ceilings: {' and '.join(bases)}"] if bases else []),
         *([f"ceilings of {drawable(escape_controls(', '.join(runs)))}"] if runs else []),
     ]

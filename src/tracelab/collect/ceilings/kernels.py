@@ -1,148 +1,159 @@
-"""Measure streams, matrix products and copies on one device, with random data: zeros draw less power."""
+"""Measure streams over device memory and the L2 cache, and matrix products, with random data: zeros draw less power."""
 
-import math
-import statistics
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from tracelab.collect.ceilings import rows
-from tracelab.collect.ceilings.sizes import LEAST_REPEATS, MOST_REPEATS, Sizes
+from tracelab.collect.ceilings.timing import Bench, Times, measure_times
 from tracelab.collect.training.model_setup import set_precision
 
-_DTYPES = {"fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp64": "float64"}
-_AMPERE = 8
+_DTYPES = {
+    "fp32": "float32",
+    "tf32": "float32",
+    "bf16": "bfloat16",
+    "fp16": "float16",
+    "fp64": "float64",
+    "fp8": "float8_e4m3fn",
+    "int8": "int8",
+}
+_LAYOUTS = ("NN", "NT", "TN")
+_ONE_LAYOUT = {"fp8": ("TN",), "int8": ("TN",)}
+"""Layouts of products that cuBLAS computes in one layout alone, or much faster in it."""
+_AMPERE, _ADA, _TURING = (8, 0), (8, 9), (7, 5)
 _SCALAR = 0.4
+_L2_SHARES = 16, 4
+"""Working sets of the L2 measurement, as divisors of its size: a GPU of two halves may keep a copy in each."""
 
-
-@dataclass(frozen=True)
-class Bench:
-    """One device and the sizes to measure on it."""
-
-    torch: Any
-    device: Any
-    """A torch.device."""
-    sizes: Sizes
-
-    @property
-    def cuda(self) -> bool:
-        """Whether that is a GPU."""
-        return bool(self.device.type == "cuda")
-
-    def random(self, *shape: int, dtype: Any) -> Any:  # noqa: ANN401  torch carries no types here
-        """Return random numbers, generated on the device in a precision that every device supports."""
-        wide = self.torch.float64 if dtype == self.torch.float64 else self.torch.float32
-        return self.torch.randn(*shape, dtype=wide, device=self.device).to(dtype)
-
-
-Measured = tuple[str, Callable[[], list[rows.Row]]]
+Measured = tuple[str, Callable[[], Iterator[rows.Row]]]
 """Name of a measurement, and the function that performs it."""
 
 
-def measurements(bench: Bench, parts: tuple[str, ...]) -> Iterator[Measured]:
-    """Yield every measurement of the parts."""
-    if "stream" in parts:
-        yield "stream", partial(measure_streams, bench)
-    if "gemm" in parts:
-        for precision in supported_precisions(bench):
-            yield f"gemm_{precision}", partial(measure_gemm, bench, precision)
-    if "copies" in parts:
-        for metric in ("h2d_pinned", "h2d_pageable", "d2h_pinned", "d2h_pageable") if bench.cuda else ("h2h_pageable",):
-            yield metric, partial(measure_copies, bench, metric)
+@dataclass(frozen=True)
+class Product:
+    """A matrix product that a device computes, of operands in one precision and layout."""
+
+    precision: str
+    n: int
+    layout: str
 
 
-def measure_streams(bench: Bench) -> list[rows.Row]:
+def measure_streams(bench: Bench) -> Iterator[rows.Row]:
     """Measure copy, scale, add, triad and dot over arrays larger than any cache."""
-    torch, length = bench.torch, bench.sizes.array_bytes // 8
+    works = _stream_works(bench, bench.sizes.array_bytes // 8)
+    for kernel in rows.STREAMS:
+        yield rows.stream(kernel, bench.sizes.array_bytes // 8 * 8, _sustained_times(bench, works[kernel.metric]))
+
+
+def measure_l2(bench: Bench) -> Iterator[rows.Row]:
+    """Measure copy and triad within the L2 cache, as the difference of two working sets, so that launches cancel."""
+    if not bench.cuda:
+        raise RuntimeError("measured on GPUs alone: each core of a processor has caches of its own")
+    size = l2_bytes(bench)
+    if size is None:
+        raise RuntimeError("torch does not report the size of the L2 cache of this device")
+    lengths = [size // share // 3 // 8 for share in _L2_SHARES]
+    works = [_stream_works(bench, length) for length in lengths]
+    for kernel in rows.STREAMS:
+        if kernel.metric in ("dram_copy", "dram_triad"):
+            small, large = (_sustained_times(bench, each[kernel.metric]) for each in works)
+            yield from rows.cache_stream(kernel, size, [8 * length for length in lengths], [small, large])
+
+
+def l2_bytes(bench: Bench) -> int | None:
+    """Return the size of the GPU's L2 cache; None where torch does not report it."""
+    size = getattr(bench.torch.cuda.get_device_properties(bench.device), "L2_cache_size", None)
+    return int(size) if size else None
+
+
+def _stream_works(bench: Bench, length: int) -> dict[str, Callable[[], object]]:
+    torch = bench.torch
     a, b, c = (bench.random(length, dtype=torch.float64) for _ in range(3))
-    works = {
+    return {
         "dram_copy": lambda: c.copy_(a),
         "dram_scale": lambda: torch.mul(c, _SCALAR, out=b),
         "dram_add": lambda: torch.add(a, b, out=c),
         "dram_triad": lambda: torch.add(b, c, alpha=_SCALAR, out=a),
         "dram_dot": lambda: torch.dot(a, b),
     }
-    times = {metric: times_ns(bench, work, bench.sizes.stream_s) for metric, work in works.items()}
-    return [rows.stream(each, 8 * length, times[each.metric]) for each in rows.STREAMS]
 
 
-def measure_gemm(bench: Bench, precision: str) -> list[rows.Row]:
-    """Measure a product of square matrices."""
-    torch, n = bench.torch, bench.sizes.gemm
-    dtype = getattr(torch, _DTYPES[precision])
-    a, b = (bench.random(n, n, dtype=dtype) for _ in range(2))
-    c = torch.empty_like(a)
-    set_precision(torch, precision)
+def gemm_measurements(bench: Bench) -> Iterator[Measured]:
+    """Yield a measurement for each precision, with the reason for one that the device does not compute."""
+    for precision in _DTYPES:
+        reason = unsupported_reason(bench, precision)
+        yield f"gemm_{precision}", partial(_refuse, reason) if reason else partial(measure_gemm, bench, precision)
+
+
+def _refuse(reason: str) -> Iterator[rows.Row]:
+    raise RuntimeError(reason)
+    yield {}
+
+
+def measure_gemm(bench: Bench, precision: str) -> Iterator[rows.Row]:
+    """Measure products of square matrices in all sizes and layouts."""
+    set_precision(bench.torch, precision)
     try:
-        times = times_ns(bench, lambda: torch.matmul(a, b, out=c), bench.sizes.gemm_s)
-        return [rows.gemm(precision, n, a.element_size(), times)]
+        for n in bench.sizes.gemms:
+            for layout in _ONE_LAYOUT.get(precision, _LAYOUTS):
+                left, right = build_operands(bench, Product(precision, n, layout))
+                times = _sustained_times(bench, build_product(bench, precision, left, right))
+                yield rows.gemm(precision, n, layout, left.element_size(), times)
     finally:
-        set_precision(torch, "fp32")
+        set_precision(bench.torch, "fp32")
 
 
-def supported_precisions(bench: Bench) -> list[str]:
-    """Return the precisions the device computes natively; fp16 on a CPU is excluded because it takes seconds."""
+def build_operands(bench: Bench, product: Product) -> tuple[Any, Any]:
+    """Return the left and the right operand of a product.
+
+    Layouts are named as cuBLAS does, which takes a row-major product as that of the transposed operands in reverse: its
+    first letter is that of the right operand.
+    """
+    torch, n = bench.torch, product.n
+    dtype = getattr(torch, _DTYPES[product.precision])
+
+    def operand(letter: str) -> Any:  # noqa: ANN401
+        if dtype == torch.int8:
+            stored = torch.randint(-128, 128, (n, n), dtype=dtype, device=bench.device)
+        else:
+            stored = bench.random(n, n, dtype=dtype)
+        return stored.t() if letter == "T" else stored
+
+    right, left = (operand(letter) for letter in product.layout)
+    return left, right
+
+
+def build_product(bench: Bench, precision: str, left: Any, right: Any) -> Callable[[], Any]:  # noqa: ANN401
+    """Return the work that multiplies two operands into the same result each time."""
+    torch, shape = bench.torch, (left.shape[0], right.shape[1])
+    if precision == "fp8":
+        one = torch.ones((), device=bench.device)
+        out = torch.empty(shape, dtype=torch.bfloat16, device=bench.device)
+        scales = {"scale_a": one, "scale_b": one, "out_dtype": torch.bfloat16, "use_fast_accum": bench.cuda}
+        return lambda: torch._scaled_mm(left, right, out=out, **scales)
+    if precision == "int8":
+        out = torch.empty(shape, dtype=torch.int32, device=bench.device)
+        return lambda: torch._int_mm(left, right, out=out)
+    out = torch.empty(shape, dtype=left.dtype, device=bench.device)
+    return lambda: torch.matmul(left, right, out=out)
+
+
+def unsupported_reason(bench: Bench, precision: str) -> str | None:
+    """Return why the device does not compute products in this precision; None where it does."""
+    torch = bench.torch
     if not bench.cuda:
-        return ["fp32", "bf16", "fp64"]
-    modern = bench.torch.cuda.get_device_capability(bench.device)[0] >= _AMPERE
-    return ["fp32", "tf32", "bf16", "fp16", "fp64"] if modern else ["fp32", "fp16", "fp64"]
+        absent = {"tf32": "a processor has no TF32", "fp16": "a processor takes seconds for each product in fp16"}
+        return absent.get(precision)
+    if torch.version.hip is not None:
+        return {"tf32": "this GPU has no TF32", "int8": "torch._int_mm needs an NVIDIA GPU"}.get(precision)
+    least = {"tf32": _AMPERE, "bf16": _AMPERE, "fp8": _ADA, "int8": _TURING}.get(precision, (0, 0))
+    capability = tuple(torch.cuda.get_device_capability(bench.device))
+    if capability < least:
+        has, needs = (".".join(map(str, each)) for each in (capability, least))
+        return f"needs compute capability {needs}, this GPU has {has}"
+    return None
 
 
-def measure_copies(bench: Bench, metric: str) -> list[rows.Row]:
-    """Measure copies of all sizes, and fit latency and bandwidth to them."""
-    measured, medians = [], {}
-    for size_bytes in bench.sizes.copies:
-        source, target = _ends(bench, metric, size_bytes)
-        times = times_ns(bench, lambda: target.copy_(source, non_blocking=True))  # noqa: B023  used at once
-        measured.append(rows.copy(metric, size_bytes, times))
-        medians[size_bytes] = statistics.median(times)
-    return [*measured, *rows.fitted_rows(metric, medians)]
-
-
-def _ends(bench: Bench, metric: str, size_bytes: int) -> tuple[Any, Any]:
-    """Return source and target of a copy: h2d_pinned copies from pinned memory to the device."""
-    torch, (way, kind) = bench.torch, metric.split("_")
-    there = bench.random(size_bytes // 4, dtype=torch.float32)
-    host = torch.randn(size_bytes // 4, pin_memory=kind == "pinned")
-    return {"h2d": (host, there), "d2h": (there, host), "h2h": (host, there)}[way]
-
-
-def times_ns(bench: Bench, work: Callable[[], object], least_s: float = 0.0) -> list[float]:
-    """Return times of single repetitions over at least `least_s`: on a GPU between two events, else by the clock."""
-    sizes, clock = bench.sizes, time.perf_counter_ns
-    for _ in range(sizes.warmups):
-        work()
-    _wait(bench)
-    begun = clock()
-    work()
-    _wait(bench)
-    repeats = count_repetitions(sizes, (clock() - begun) / 1e9, least_s)
-    if not bench.cuda:
-        return [float(max(1, _clocked(work))) for _ in range(repeats)]
-    pairs = [[bench.torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(repeats)]
-    for start, end in pairs:
-        start.record()
-        work()
-        end.record()
-    _wait(bench)
-    return [max(start.elapsed_time(end) * 1e6, 1.0) for start, end in pairs]  # milliseconds
-
-
-def count_repetitions(sizes: Sizes, one_s: float, least_s: float) -> int:
-    """Return the number of repetitions of work that takes `one_s` once."""
-    one_s = max(one_s, 1e-9)
-    repetitions = min(max(sizes.repeats, math.ceil(least_s / one_s)), MOST_REPEATS)
-    return max(LEAST_REPEATS, min(repetitions, int(sizes.most_s / one_s)))
-
-
-def _clocked(work: Callable[[], object]) -> int:
-    begun = time.perf_counter_ns()
-    work()
-    return time.perf_counter_ns() - begun
-
-
-def _wait(bench: Bench) -> None:
-    if bench.cuda:
-        bench.torch.cuda.synchronize(bench.device)
+def _sustained_times(bench: Bench, work: Callable[[], object]) -> Times:
+    return measure_times(bench, work, window_s=bench.sizes.window_s, warmup_s=bench.sizes.warmup_s)

@@ -1,9 +1,12 @@
 """Convert times to rows of `ceilings`; the only place that counts bytes and FLOPs."""
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from tracelab.collect.ceilings.sizes import MIB
+from tracelab.collect.ceilings.timing import Times
 
 Row = dict[str, Any]
 
@@ -33,7 +36,9 @@ STREAMS = (
 
 def bus_factor(metric: str, ranks: int) -> float:
     """Return bus bandwidth over algorithm bandwidth, as nccl-tests defines it."""
-    return {"broadcast": 1.0, "all_reduce": 2 * (ranks - 1) / ranks}[metric]
+    share = (ranks - 1) / ranks
+    factors = {"all_reduce": 2 * share, "all_gather": share, "reduce_scatter": share, "all_to_all": share}
+    return {"broadcast": 1.0, **factors}[metric]
 
 
 def gemm_flop(n: int) -> int:
@@ -41,40 +46,88 @@ def gemm_flop(n: int) -> int:
     return 2 * n**3
 
 
-def rate(metric: str, amount: int, times_ns: Sequence[float], unit: str, counting: str) -> Row:
-    """Return a row of best and median; bytes per ns are GB/s, FLOPs per ns are GFLOP/s."""
-    return {
+def rate(metric: str, amount: int, times: Times, unit: str, counting: str) -> Row:
+    """Return a row of best, median and sustained median; bytes per ns are GB/s, FLOPs per ns are GFLOP/s."""
+    row = {
         "metric": metric,
-        "best": amount / min(times_ns),
-        "median": amount / statistics.median(times_ns),
-        "repeats": len(times_ns),
+        "best": amount / min(times.all_ns),
+        "median": amount / statistics.median(times.all_ns),
+        "repeats": len(times.all_ns),
         "unit": unit,
-        "counting": counting,
+        "counting": counting + times.counting(),
     }
+    return row | _sustained(times, lambda time_ns: amount / time_ns)
 
 
-def stream(kernel: Stream, array_bytes: int, times_ns: Sequence[float]) -> Row:
+def _sustained(times: Times, rate_of: Callable[[float], float]) -> Row:
+    """Return the columns of the sustained window; none where nothing was measured in it."""
+    if not times.sustained_ns:
+        return {}
+    median_ns = statistics.median(times.sustained_ns)
+    return {"sustained": rate_of(median_ns), "sustained_s": times.sustained_s, "warmup_s": times.warmup_s}
+
+
+def skipped(metric: str, reason: str) -> Row:
+    """Return the row of a measurement that was skipped."""
+    return {"metric": metric, "skipped": reason}
+
+
+def stream(kernel: Stream, array_bytes: int, times: Times) -> Row:
     """Return the bandwidth of a stream kernel."""
     counting = f"read + write, {kernel.reads}N + {kernel.writes}N of doubles"
     moved = kernel.moved(array_bytes)
-    return rate(kernel.metric, moved, times_ns, "gb_per_s", counting) | {"size_bytes": moved}
+    return rate(kernel.metric, moved, times, "gb_per_s", counting) | {"size_bytes": moved}
 
 
-def gemm(precision: str, n: int, element_bytes: int, times_ns: Sequence[float]) -> Row:
-    """Return the FLOP rate of a matrix product."""
-    row = rate(f"gemm_{precision}", gemm_flop(n), times_ns, "gflop_per_s", f"2n³, n = {n}")
-    return row | {"size_bytes": 3 * n * n * element_bytes}
+def cache_stream(kernel: Stream, cache_bytes: int, array_bytes: Sequence[int], times: Sequence[Times]) -> Iterator[Row]:
+    """Yield the bandwidth of a stream kernel in a cache: the difference of two sizes, which launches do not slow down.
+
+    Yields nothing where the larger arrays take no longer.
+    """
+    moved = [kernel.moved(each) for each in array_bytes]
+    kinds = {
+        "best": [min(each.all_ns) for each in times],
+        "median": [statistics.median(each.all_ns) for each in times],
+        "sustained": [statistics.median(each.sustained_ns) for each in times if each.sustained_ns],
+    }
+    gained = {name: each[1] - each[0] for name, each in kinds.items() if len(each) == len(moved)}
+    if min(gained["best"], gained["median"]) <= 0:
+        return
+    sizes = " and ".join(f"{each / MIB:.3g}" for each in moved)
+    counting = (
+        f"read + write, {kernel.reads}N + {kernel.writes}N of doubles; difference of {sizes} MiB moved, "
+        f"in a cache of {cache_bytes / MIB:.3g} MiB"
+    )
+    yield {
+        "metric": kernel.metric.replace("dram", "l2"),
+        "size_bytes": moved[1],
+        **{name: (moved[1] - moved[0]) / each for name, each in gained.items() if each > 0},
+        "repeats": len(times[1].all_ns),
+        "unit": "gb_per_s",
+        "counting": counting + times[1].counting(),
+        "sustained_s": times[1].sustained_s,
+        "warmup_s": times[1].warmup_s,
+    }
 
 
-def copy(metric: str, size_bytes: int, times_ns: Sequence[float]) -> Row:
-    """Return the bandwidth of a copy."""
-    return rate(metric, size_bytes, times_ns, "gb_per_s", "bytes copied, once") | {"size_bytes": size_bytes}
+def gemm(precision: str, n: int, layout: str, element_bytes: int, times: Times) -> Row:
+    """Return the rate of a matrix product: FLOPs, or operations of integers."""
+    what = {"int8": "2n³ integer operations", "fp8": "2n³, e4m3"}.get(precision, "2n³")
+    row = rate(f"gemm_{precision}", gemm_flop(n), times, "gflop_per_s", f"{what}, n = {n}")
+    return row | {"size_bytes": 3 * n * n * element_bytes, "layout": layout}
 
 
-def collective(metric: str, size_bytes: int, ranks: int, backend: str, times_ns: Sequence[float]) -> list[Row]:
-    """Return algorithm and bus bandwidth of a collective; each time is that of the slowest rank."""
-    counting = f"S / t of the slowest of {ranks} ranks, {backend}"
-    algorithm = rate(f"{metric}_algbw", size_bytes, times_ns, "gb_per_s", counting)
+def copy(metric: str, size_bytes: int, moved_bytes: int, counting: str, times: Times) -> Row:
+    """Return the bandwidth of a copy; `size_bytes` is that of one direction."""
+    return rate(metric, moved_bytes, times, "gb_per_s", counting) | {"size_bytes": size_bytes}
+
+
+def collective(
+    metric: str, size_bytes: int, ranks: int, backend: str, calls: int, times_ns: Sequence[float]
+) -> list[Row]:
+    """Return algorithm and bus bandwidth of a collective; a time is the mean of some calls on the slowest rank."""
+    counting = f"S / t of the slowest of {ranks} ranks, {backend}, mean of {calls} calls"
+    algorithm = rate(f"{metric}_algbw", size_bytes, Times(list(times_ns), [], 0.0), "gb_per_s", counting)
     factor = bus_factor(metric, ranks)
     bus = algorithm | {
         "metric": f"{metric}_busbw",

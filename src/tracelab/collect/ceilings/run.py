@@ -1,10 +1,10 @@
-"""`collect ceilings`: measure a machine part by part, writing each figure as soon as it is known."""
+"""`collect ceilings`: measure a machine card by card and part by part, writing each figure as soon as it is known."""
 
-import contextlib
 import importlib
+import os
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -12,17 +12,20 @@ from pathlib import Path
 from typing import Any
 
 from tracelab import __version__
-from tracelab.collect.ceilings import links
-from tracelab.collect.ceilings.kernels import Bench, measurements
+from tracelab.collect.ceilings import cards, links, rows
+from tracelab.collect.ceilings.copies import copy_measurements, measure_peer_copies
+from tracelab.collect.ceilings.kernels import Measured, gemm_measurements, measure_l2, measure_streams
 from tracelab.collect.ceilings.rows import Row
 from tracelab.collect.ceilings.sizes import SIZES
+from tracelab.collect.ceilings.timing import Bench
 from tracelab.collect.machine import Gpu, Sampler, list_gpus, read_host
 from tracelab.collect.process.launch import Interrupted, raise_on_signals
+from tracelab.collect.process.launcher_env import read_launcher_env
 from tracelab.collect.run_folder import RUN_FORMAT, RUN_JSON, JsonLines, claim_run_folder, release_reserve, write_json
 from tracelab.errors import TracelabError, UsageError
 from tracelab.run_names import check_run_name
 
-PARTS = ("stream", "gemm", "copies", "collectives")
+PARTS = ("stream", "l2", "gemm", "copies", "p2p", "collectives")
 _SAMPLE_S = 0.2
 _CPU_RANKS = 2
 
@@ -35,6 +38,8 @@ class CeilingOptions:
     parts: tuple[str, ...] = PARTS
     quick: bool = False
     ranks: int | None = None
+    gpu: tuple[str, ...] = ()
+    """Ordinals or UUIDs of the GPUs to measure; all if empty."""
     out: Path = Path("runs")
     run: str | None = None
     force: bool = False
@@ -52,21 +57,32 @@ class Result:
     interrupted: int | None = None
 
 
+@dataclass(frozen=True)
+class Target:
+    """One device to measure, and its card as NVML or nvidia-smi lists it."""
+
+    bench: Bench
+    name: str | None
+    uuid: str | None = None
+    bus_id: str | None = None
+    card: Gpu | None = None
+
+
 def measure(options: CeilingOptions, report: Callable[[Row], None] = lambda _row: None) -> Result:
     """Measure and write a run folder; raises TracelabError if it cannot start."""
-    bench = _bench(options)
-    run = check_run_name(options.run or f"ceilings-{datetime.now(UTC).strftime('%Y%m%dT%H%M%S')}")
+    refuse_shared_node(os.environ)
+    targets = _targets(options)
+    run = check_run_name(options.run or f"ceilings-{datetime.now(UTC).strftime('%Y%m%dT%H%M%S')}{_host_suffix()}")
     folder = options.out / run
     with claim_run_folder(folder, force=options.force):
-        gpu = next(iter(list_gpus()), None) if bench.cuda else None
-        run_json = _initial_run_json(options, bench, run, gpu)
+        run_json = _initial_run_json(options, targets, run)
         write_json(folder / RUN_JSON, run_json)
         sampler = Sampler(folder / "host_samples.0.jsonl", _SAMPLE_S)
-        session = _Session(bench, gpu, sampler, report)
+        session = _Session(sampler, report)
         signal = None
         try:
             with raise_on_signals(), sampler:
-                session.measure(options)
+                session.measure(options, targets)
         except Interrupted as interrupted:
             signal = interrupted.number
         finally:
@@ -74,9 +90,26 @@ def measure(options: CeilingOptions, report: Callable[[Row], None] = lambda _row
         release_reserve(folder)
         status, error = _verdict(session, signal)
         final = {"status": status, "error": error, "ended_at": datetime.now(UTC).isoformat()}
-        tags = {"throttle_reasons": ", ".join(sorted(session.throttled)) or "none"} if gpu else {}
+        tags = {"throttle_reasons": ", ".join(sorted(session.throttled)) or "none"} if targets[0].card else {}
         write_json(folder / RUN_JSON, run_json | final | {"tags": tags, "not_measured": session.skipped})
         return Result(folder, status, error, session.figures, session.skipped, signal)
+
+
+def refuse_shared_node(environment: Mapping[str, str]) -> None:
+    """Raise UsageError where a launcher started several processes here, which would measure the same GPUs at once."""
+    job = read_launcher_env(environment)
+    if job is not None and job.local_world_size > 1:
+        once = "srun --ntasks-per-node=1" if job.launcher == "srun" else "it without torchrun"
+        raise UsageError(
+            f"{job.launcher} started {job.local_world_size} processes on this node, and each would measure the same "
+            f"GPUs at the same time; start {once}"
+        )
+
+
+def _host_suffix() -> str:
+    """Return the node's name for the default run name where a job has several nodes; else ""."""
+    job = read_launcher_env(os.environ)
+    return f"-{read_host().name}" if job is not None and job.world_size > 1 else ""
 
 
 def _verdict(session: "_Session", signal: int | None) -> tuple[str, str | None]:
@@ -90,59 +123,100 @@ def _verdict(session: "_Session", signal: int | None) -> tuple[str, str | None]:
 class _Session:
     """A running measurement."""
 
-    def __init__(self, bench: Bench, gpu: Gpu | None, sampler: Sampler, report: Callable[[Row], None]) -> None:
+    def __init__(self, sampler: Sampler, report: Callable[[Row], None]) -> None:
         folder = sampler.path.parent
         self.lines = JsonLines(folder / "ceilings.jsonl", "ceilings/1", folder.name, 0)
         self.skipped: dict[str, str] = {}
         self.throttled: set[str] = set()
         self.figures = 0
-        self._bench, self._gpu, self._sampler, self._report = bench, gpu, sampler, report
+        self._sampler, self._report = sampler, report
         self._host = read_host()
 
-    def measure(self, options: CeilingOptions) -> None:
-        """Measure every part; one that fails does not end the others."""
-        for part, work in measurements(self._bench, options.parts):
-            with self._skip_on_error(part):
-                self._write(work, 1 if self._bench.cuda else None)
-            if self._bench.cuda:
-                self._bench.torch.cuda.empty_cache()
+    def measure(self, options: CeilingOptions, targets: Sequence[Target]) -> None:
+        """Measure every part of every target; one that fails does not end the others."""
+        for target in targets:
+            with cards.run_beside(target.bus_id) as near:
+                for part, work in _measurements(target.bench, options.parts):
+                    self._measure_part(part, target, work, {"near": near} if near else {})
+        first = targets[0]
+        if "p2p" in options.parts:
+            self._measure_peers(targets)
         if "collectives" in options.parts:
-            ranks = options.ranks or (self._bench.torch.cuda.device_count() if self._bench.cuda else _CPU_RANKS)
+            ranks = options.ranks or (first.bench.torch.cuda.device_count() if first.bench.cuda else _CPU_RANKS)
             if ranks == 1:
-                self.skipped["collectives"] = "needs at least two GPUs"
+                self._skip("collectives", "needs at least two GPUs", first)
                 return
-            with self._skip_on_error("collectives"):
-                work = partial(links.measure_collectives, self._bench.device.type, ranks, self._bench.sizes)
-                self._write(work, ranks if self._bench.cuda else None)
+            work = partial(links.measure_collectives, first.bench.device.type, ranks, first.bench.sizes)
+            self._measure_part("collectives", first, work, {"uuid": None, "gpus": ranks if first.bench.cuda else None})
 
-    @contextlib.contextmanager
-    def _skip_on_error(self, part: str) -> Iterator[None]:
-        """Record a part that fails, for want of memory or of the device, as skipped."""
+    def _measure_peers(self, targets: Sequence[Target]) -> None:
+        if len(targets) == 1:
+            self._skip("p2p", "needs at least two GPUs", targets[0])
+        for source in targets:
+            for other in targets:
+                if source is not other:
+                    ordinals = source.bench.device.index, other.bench.device.index
+                    with cards.run_beside(source.bus_id):
+                        work = partial(measure_peer_copies, source.bench, *ordinals)
+                        self._measure_part("p2p", source, work, {"gpus": 2, "peer_uuid": other.uuid})
+
+    def _measure_part(
+        self, part: str, target: Target, work: Callable[[], Iterator[Row]], more: Mapping[str, object]
+    ) -> None:
+        """Measure a part and write its rows; one that fails, for want of memory or of the device, is skipped."""
         try:
-            yield
+            begun = time.monotonic()
+            for row in work():
+                self._write(row, target, begun, more)
+                begun = time.monotonic()
         except (RuntimeError, TracelabError, MemoryError) as error:  # torch's errors are RuntimeErrors
-            self.skipped[part] = " ".join(str(error).split())[:300] or type(error).__name__
+            self._skip(part, " ".join(str(error).split())[:300] or type(error).__name__, target)
+        if target.bench.cuda:
+            target.bench.torch.cuda.empty_cache()
 
-    def _write(self, work: Callable[[], list[Row]], gpus: int | None) -> None:
-        """Measure, and add GPU, clock under load and power limit to each row."""
-        begun = time.monotonic()
-        rows = work()
-        samples = self._sampler.recent(begun) if self._gpu else []
+    def _skip(self, part: str, reason: str, target: Target) -> None:
+        self.skipped.setdefault(part, reason)
+        self._write(rows.skipped(part, reason), target, time.monotonic(), {})
+
+    def _write(self, row: Row, target: Target, begun: float, more: Mapping[str, object]) -> None:
+        """Write a row, with the card, its clock under load, its power limit, and what limited the clock."""
+        samples = self._sampler.recent(begun, target.card.device) if target.card else []
         clock_hz, throttled = at_work(samples)
         self.throttled |= throttled
-        for row in rows:
-            common = {
-                "host": self._host.name,
-                "device_name": self._gpu.name if self._gpu else _processor(self._host.processor, self._bench),
-                "uuid": self._gpu.uuid if self._gpu else None,
-                **row,
-                "gpus": gpus,
-                "clock_hz": clock_hz,
-                "power_limit_w": self._gpu.power_limit_w if self._gpu else None,
-            }
-            self.lines.append(common)
-            self.figures += 1
-            self._report(common)
+        more = dict(more)
+        near = more.pop("near", None)
+        is_copy = target.bench.cuda and row["metric"].endswith(("pinned", "pageable"))
+        common = {
+            "host": self._host.name,
+            "device_name": target.name,
+            "uuid": target.uuid,
+            **row,
+            "gpus": 1 if target.bench.cuda else None,
+            "clock_hz": clock_hz,
+            "power_limit_w": target.card.power_limit_w if target.card else None,
+            "throttle_reasons": (", ".join(sorted(throttled)) or "none") if samples else None,
+            **more,
+        }
+        if near and is_copy and "counting" in row:
+            common["counting"] = f"{row['counting']}; {near}"
+        self.lines.append(common)
+        if "skipped" in row:
+            self.skipped.setdefault(row["metric"], row["skipped"])
+            return
+        self.figures += 1
+        self._report(common)
+
+
+def _measurements(bench: Bench, parts: tuple[str, ...]) -> Iterator[Measured]:
+    """Yield every measurement of one device."""
+    if "stream" in parts:
+        yield "stream", partial(measure_streams, bench)
+    if "l2" in parts:
+        yield "l2", partial(measure_l2, bench)
+    if "gemm" in parts:
+        yield from gemm_measurements(bench)
+    if "copies" in parts:
+        yield from copy_measurements(bench)
 
 
 def at_work(seen: Sequence[Gpu]) -> tuple[int | None, set[str]]:
@@ -153,46 +227,89 @@ def at_work(seen: Sequence[Gpu]) -> tuple[int | None, set[str]]:
     return statistics.median_low(clocks) if clocks else None, set().union(*(reasons for _, reasons in busy)) - {"none"}
 
 
-def _processor(name: str | None, bench: Bench) -> str | None:
-    """Return the name of the device; a CPU's name starts with CPU."""
-    if bench.cuda:
-        return str(bench.torch.cuda.get_device_name(bench.device))
+def _targets(options: CeilingOptions) -> list[Target]:
+    """Return the devices to measure; raises UsageError for options that this machine cannot meet."""
+    torch = _import_torch()
+    count = torch.cuda.device_count() if torch.cuda.is_available() and options.device != "cpu" else 0
+    if options.device == "cuda" and not count:
+        raise UsageError("--device cuda: torch sees no GPU; check nvidia-smi and CUDA_VISIBLE_DEVICES")
+    if options.gpu and not count:
+        raise UsageError(f"--gpu {options.gpu[0]}: no GPU is measured here; remove the option")
+    if options.ranks is not None and count and options.ranks > count:
+        raise UsageError(f"--gpus {options.ranks}: torch sees {count} GPUs; lower --gpus")
+    if not count:
+        return [
+            Target(Bench(torch, torch.device("cpu"), SIZES["cpu", options.quick]), _processor(read_host().processor))
+        ]
+    listed = list_gpus()
+    found = [_target_gpu(torch, ordinal, listed, quick=options.quick) for ordinal in range(count)]
+    return _choose(found, options.gpu)
+
+
+def _target_gpu(torch: Any, ordinal: int, listed: Sequence[Gpu], *, quick: bool) -> Target:  # noqa: ANN401
+    properties = torch.cuda.get_device_properties(ordinal)
+    card = cards.match_card(properties, ordinal, listed)
+    bench = Bench(torch, torch.device("cuda", ordinal), SIZES["cuda", quick])
+    return Target(
+        bench,
+        card.name if card and card.name else str(properties.name),
+        cards.torch_uuid(properties) or (card.uuid if card else None),
+        cards.torch_bus_id(properties),
+        card,
+    )
+
+
+def _choose(targets: list[Target], wanted: tuple[str, ...]) -> list[Target]:
+    """Return the targets that ordinals or beginnings of UUIDs name."""
+    if not wanted:
+        return targets
+    chosen = []
+    for text in wanted:
+        matches = [
+            each
+            for each in targets
+            if text == str(each.bench.device.index) or (each.uuid or "").startswith((text, f"GPU-{text}"))
+        ]
+        matches = [each for each in matches if text.isdecimal() is False or text == str(each.bench.device.index)]
+        if len(matches) != 1:
+            known = ", ".join(f"{each.bench.device.index} ({each.uuid})" for each in targets)
+            raise UsageError(f"--gpu {text}: names {len(matches)} of the GPUs here; choose of {known}")
+        chosen += [each for each in matches if each not in chosen]
+    return chosen
+
+
+def _import_torch() -> Any:  # noqa: ANN401
+    try:
+        return importlib.import_module("torch")
+    except ImportError as error:
+        raise TracelabError("torch is not installed here; pip install torch, or tracelab[collect]") from error
+
+
+def _processor(name: str | None) -> str:
+    """Return the name of the processor; it starts with CPU."""
     return f"CPU {name}" if name and not name.startswith("CPU") else name or "CPU"
 
 
-def _bench(options: CeilingOptions) -> Bench:
-    try:
-        torch = importlib.import_module("torch")
-    except ImportError as error:
-        raise TracelabError("torch is not installed here; pip install torch, or tracelab[collect]") from error
-    there = torch.cuda.is_available()
-    if options.device == "cuda" and not there:
-        raise UsageError("--device cuda: torch sees no GPU; check nvidia-smi and CUDA_VISIBLE_DEVICES")
-    if options.ranks is not None and there and options.device != "cpu" and options.ranks > torch.cuda.device_count():
-        raise UsageError(f"--gpus {options.ranks}: torch sees {torch.cuda.device_count()} GPUs; lower --gpus")
-    kind = "cuda" if there and options.device != "cpu" else "cpu"
-    return Bench(torch, torch.device(kind, 0) if kind == "cuda" else torch.device(kind), SIZES[kind, options.quick])
-
-
-def _initial_run_json(options: CeilingOptions, bench: Bench, run: str, gpu: Gpu | None) -> dict[str, Any]:
-    torch = bench.torch
+def _initial_run_json(options: CeilingOptions, targets: Sequence[Target], run: str) -> dict[str, Any]:
+    first = targets[0]
+    torch = first.bench.torch
     return {
         "tracelab": RUN_FORMAT,
         "run": run,
         "program": "ceilings",
         "workload": "ceilings",
-        "gpus": 1 if bench.cuda else 0,
+        "gpus": len(targets) if first.bench.cuda else 0,
         "profiler": "none",
         "status": "not_run",
         "error": None,
         "host": read_host().name,
-        "gpu": gpu.name if gpu else None,
-        "driver": gpu.driver if gpu else None,
+        "gpu": first.name if first.bench.cuda else None,
+        "driver": first.card.driver if first.card else None,
         "torch_version": torch.__version__,
         "cuda_version": torch.version.cuda,
         "started_at": datetime.now(UTC).isoformat(),
         "tags": {},
-        "axes": {"device": bench.device.type, "quick": options.quick, "parts": list(options.parts)},
+        "axes": {"device": first.bench.device.type, "quick": options.quick, "parts": list(options.parts)},
         "versions": {"tracelab": __version__},
         "expects": {"ranks": [0], "files": ["ceilings.jsonl"]},
     }

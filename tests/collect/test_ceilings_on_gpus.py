@@ -1,0 +1,118 @@
+"""Ceilings of a node with GPUs, under the fake CUDA: what is measured, on which card, and in which order."""
+
+import json
+import sys
+
+import pytest
+
+from tests.collect import fake_cuda, gpu_node
+from tests.needs import needs_torch
+
+pytestmark = needs_torch
+RANK = (
+    "import sys; from pathlib import Path; from tests.collect import fake_cuda; "
+    "fake_cuda.install_from_environment('rank' + sys.argv[2]); "
+    "from tracelab.collect.ceilings.links import main; main(Path(sys.argv[1]), int(sys.argv[2]))"
+)
+
+
+@pytest.fixture
+def measure(tmp_path, monkeypatch):
+    """Return a function that measures parts in tiny sizes, and returns the rows and the calls of CUDA."""
+    from tracelab.collect.ceilings import links, run
+    from tracelab.collect.ceilings.sizes import SIZES, Sizes
+
+    gpu_node.open_node(tmp_path, monkeypatch)
+    monkeypatch.setitem(
+        SIZES, ("cuda", True), Sizes(1 << 14, (16,), (4096, 65536), (4096, 8192), 3, 1, 0.2, 0.001, 0.002, 2)
+    )
+    monkeypatch.setattr(links, "python_command", lambda _module, *words: [sys.executable, "-c", RANK, *words])
+
+    def measured(*parts, gpus=2, gpu=()):
+        with fake_cuda.installed(monkeypatch, gpus, work_ms=0.05) as state:
+            options = run.CeilingOptions("cuda", parts, quick=True, gpu=gpu, out=tmp_path, run="c", force=True)
+            result = run.measure(options)
+            lines = (result.folder / "ceilings.jsonl").read_text().splitlines()[1:]
+            return [json.loads(line) for line in lines], fake_cuda.read_calls(state.calls), result
+
+    return measured
+
+
+def test_every_gpu_is_measured_under_its_own_uuid(measure):
+    rows, calls, result = measure("stream", "l2")
+    uuids = [f"GPU-aaaaaaaa-0000-0000-0000-00000000000{number}" for number in range(2)]
+    assert [(row["uuid"], row["metric"]) for row in rows if "skipped" not in row] == [
+        (uuid, metric)
+        for uuid in uuids
+        for metric in ("dram_copy", "dram_scale", "dram_add", "dram_triad", "dram_dot", *_l2(rows, uuid))
+    ]
+    assert {row["power_limit_w"] for row in rows} == {700.0}
+    assert (result.status, json.loads((result.folder / "run.json").read_text())["gpus"]) == ("ok", 2)
+    assert "Event.record" in calls
+
+
+def _l2(rows, uuid):
+    """Return the measurements of the cache: the fake device takes as long for any size, so some have no difference."""
+    return [row["metric"] for row in rows if row["uuid"] == uuid and row["metric"].startswith("l2_")]
+
+
+def test_one_gpu_is_chosen_by_ordinal_or_uuid(measure):
+    for gpu in ("1", "GPU-aaaaaaaa-0000-0000-0000-000000000001"):
+        rows, _, _ = measure("stream", gpu=(gpu,))
+        assert {row["uuid"] for row in rows} == {"GPU-aaaaaaaa-0000-0000-0000-000000000001"}
+    with pytest.raises(Exception, match=r"--gpu GPU-a: names 2 of the GPUs here; choose of 0 \(GPU-aaaaaaaa"):
+        measure("stream", gpu=("GPU-a",))
+    with pytest.raises(Exception, match="--gpu 7: names 0"):
+        measure("stream", gpu=("7",))
+
+
+def test_products_of_a_hopper_are_of_all_precisions(measure):
+    rows, _, _ = measure("gemm", gpu=("0",))
+    layouts = {}
+    for row in rows:
+        layouts.setdefault(row["metric"], []).append(row["layout"])
+    several = [f"gemm_{precision}" for precision in ("fp32", "tf32", "bf16", "fp16", "fp64")]
+    assert layouts == {key: ["NN", "NT", "TN"] for key in several} | {"gemm_fp8": ["TN"], "gemm_int8": ["TN"]}
+    assert all(row["sustained"] and row["best"] >= row["sustained"] > 0 for row in rows)
+
+
+def test_copies_go_both_ways_and_pageable_ones_through_no_graph(measure):
+    rows, _, _ = measure("copies", gpu=("0",))
+    kinds = [row["metric"] for row in rows if row["size_bytes"] == 4096 and "skipped" not in row]
+    assert kinds == ["h2d_pinned", "h2d_pageable", "d2h_pinned", "d2h_pageable", "bidir_pinned", "bidir_pageable"]
+    assert all("graph" not in row["counting"] for row in rows if "pageable" in row["metric"])
+    both = [row["counting"] for row in rows if row["metric"] == "bidir_pinned"]
+    assert both[0].startswith("bytes copied in both directions at once")
+
+
+def test_gpus_copy_to_each_other(measure):
+    rows, _, _ = measure("p2p")
+    uuids = [f"GPU-aaaaaaaa-0000-0000-0000-00000000000{number}" for number in range(2)]
+    assert [
+        (row["metric"], row["uuid"], row["peer_uuid"], row["gpus"]) for row in rows if row["size_bytes"] == 4096
+    ] == [
+        ("p2p", *uuids, 2),
+        ("p2p_bidir", *uuids, 2),
+        ("p2p", *reversed(uuids), 2),
+    ]
+    assert rows[0]["counting"].startswith("bytes copied, once; peer access")
+
+
+def test_collectives_run_on_all_gpus(measure):
+    rows, _, _ = measure("collectives")
+    assert {row["metric"] for row in rows} == {
+        f"{name}_{kind}"
+        for name in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast")
+        for kind in ("algbw", "busbw")
+    }
+    assert {(row["gpus"], row["uuid"], row["size_bytes"]) for row in rows} == {(2, None, 4096), (2, None, 8192)}
+    assert rows[0]["counting"] == "S / t of the slowest of 2 ranks, NCCL, mean of 2 calls"
+
+
+def test_one_gpu_alone_has_neither_peers_nor_collectives(measure):
+    rows, _, result = measure("p2p", "collectives", "stream", gpus=1)
+    assert {row["metric"]: row["skipped"] for row in rows if "skipped" in row} == {
+        "p2p": "needs at least two GPUs",
+        "collectives": "needs at least two GPUs",
+    }
+    assert result.skipped == {"p2p": "needs at least two GPUs", "collectives": "needs at least two GPUs"}
