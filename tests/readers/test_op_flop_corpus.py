@@ -1,0 +1,123 @@
+"""FLOPs by shapes on recorded traces, beside TraceLens's tables of the same files."""
+
+import ast
+import csv
+import io
+import json
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import corpus
+from tests.stores import kineto_corpus, second_kineto_corpus
+from tracelab.client import Lab
+
+pytestmark = corpus.needs_traces
+
+TABLES = ("GEMM", "CONV_fwd", "CONV_bwd", "SDPA_fwd")
+REFERENCES = {
+    "h100/google_owlv2-large-patch14-ensemble__1016001": ("first", {"equal": 9, "bias": 10}),
+    "h100/gaunernst_bert-small-uncased__1016001": ("first", {"equal": 1, "bias": 4}),
+    "mi300/Qwen_Qwen1.5-0.5B-Chat__1016005": ("first", {"equal": 4, "bias": 1, "causal": 1}),
+    "h100/Qwen_Qwen1.5-0.5B-Chat__1016005": ("second", {"equal": 4, "bias": 1, "causal": 1}),
+    "mi300/google_owlv2-large-patch14-ensemble__1016001": ("second", {"equal": 9, "bias": 10}),
+    "mi300/resnet_act_checkpoint": ("second", {"equal": 33, "bias": 1, "no input gradient": 1}),
+}
+"""How many rows of TraceLens's tables are equal, and how many differ for which reason."""
+
+
+@pytest.fixture(scope="module")
+def labs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Lab]:
+    folder = tmp_path_factory.getbasetemp().parent
+    return {"first": Lab(kineto_corpus(folder)), "second": Lab(second_kineto_corpus(folder))}
+
+
+def reference_rows(name: str) -> list[dict[str, str]]:
+    csv.field_size_limit(1 << 24)
+    folder = next((corpus.ROOT / "tracelens_reference").glob(f"{name}*_perf_report_csvs"))
+    tables = [folder / f"{table}.csv" for table in TABLES]
+    return [
+        row
+        for path in tables
+        if path.exists()
+        for row in csv.DictReader(io.StringIO(path.read_text("utf-8"), newline=""))
+    ]
+
+
+def explain(reference: dict[str, str], flop: int) -> str:
+    """Return why TraceLens's FLOPs of a call are equal to ours, or not: it counts biases and half of a causal mask."""
+    theirs = round(float(reference["GFLOPS_first"]) * 1e9)
+    inputs = ast.literal_eval(reference["Concrete Inputs_first"])
+    if theirs == flop:
+        return "equal"
+    if reference.get("param: bias") == "True" and "addmm" in reference["name"]:
+        assert theirs == flop + int(reference["param: M"]) * int(reference["param: N"])
+        return "bias"
+    if reference.get("param: causal") == "True":
+        assert 2 * theirs == flop
+        return "causal"
+    assert inputs[-1] == "[False, True, False]"
+    assert theirs == 2 * flop
+    return "no input gradient"
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_flops_are_those_of_tracelens_or_differ_for_a_known_reason(labs: dict[str, Lab], name: str) -> None:
+    lab, expected = labs[REFERENCES[name][0]], REFERENCES[name][1]
+    rows = lab.query("op_flop", run=Path(name).name).to_pylist()
+    ours: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        if row["flop"] is not None:
+            ours[row["op"], row["shapes"]].append(row)
+    reasons: Counter[str] = Counter()
+    calls: Counter[tuple[str, str]] = Counter()
+    for reference in reference_rows(name):
+        key = (reference["name"], json.dumps(ast.literal_eval(reference["Input Dims_first"]), separators=(",", ":")))
+        reasons[min(explain(reference, row["flop"] // row["calls"]) for row in ours[key])] += 1
+        calls[key] += int(reference["name_count"])
+    assert reasons == expected
+    assert calls == {key: sum(row["calls"] for row in ours[key]) for key in calls}
+
+
+def test_gpu_time_adds_up_to_that_of_all_rows(labs: dict[str, Lab]) -> None:
+    for lab in labs.values():
+        found = lab.query("op_flop")
+        sums: Counter[tuple[str, int]] = Counter()
+        for row in found.to_pylist():
+            sums[row["run"], row["rank"]] += row["gpu_ns"]
+            assert row["covered_ratio"] is None or 0 <= row["covered_ratio"] <= 1
+        totals = lab.sql(
+            "select run, rank, sum(dur_ns) filter (has_valid_interval(start_ns, end_ns))::bigint as ns "
+            "from gpu_activity where run in (select run from ops) group by run, rank"
+        ).to_pylist()
+        assert {key: ns for key, ns in sums.items() if ns} == {
+            (row["run"], row["rank"]): row["ns"] for row in totals if row["ns"]
+        }
+
+
+MATRIX_CLASSES = {"gemm", "implicit_gemm", "convolution", "attention"}
+EAGER = {
+    "first": [*("control", "gaunernst_bert-small-uncased__1016001", "google_owlv2-large-patch14-ensemble__1016001"),
+              *("kineto_tb_plugin", "param_dlrm_8ranks", "Qwen_Qwen1.5-0.5B-Chat__1016005")],
+    "second": [*("google_owlv2-large-patch14-ensemble__1016001", "nw0b", "resnet_act_checkpoint"),
+               "Qwen_Qwen1.5-0.5B-Chat__1016005"],
+}  # fmt: skip
+"""Runs of eager programs that record shapes."""
+
+
+@pytest.mark.parametrize(("store", "run"), [(store, run) for store, runs in EAGER.items() for run in runs])
+def test_all_matrix_kernels_that_ops_of_eager_programs_launch_are_covered(
+    labs: dict[str, Lab], store: str, run: str
+) -> None:
+    lab = labs[store]
+    classes = {row["name"]: row["class"] for row in lab.sql("select name, class from kernel_classes").to_pylist()}
+    without = {row["op"] for row in lab.query("op_flop", run=run).to_pylist() if row["flop"] is None}
+    launched = [
+        row
+        for row in lab.query("op_kernels", run=run).to_pylist()
+        if row["op"] is not None and classes[row["kernel"]] in MATRIX_CLASSES
+    ]
+    assert sum(row["dur_ns"] for row in launched) > 0
+    assert [row["op"] for row in launched if row["op"] in without] == []
