@@ -6,6 +6,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import decoder_model
 from decoder_model import BACKENDS, SIZES, Decoder, Size
 from tokens import RandomTokens, loss_and_accuracy
 from torch import Tensor, nn
@@ -48,6 +49,9 @@ TIED = {"model": None, "tied": True, "untied": False}
 def model(settings: Settings) -> Decoder:
     """Build an untrained model."""
     return Decoder(sizes(settings), settings.attention, settings.recompute)
+
+
+tensor_parallel = decoder_model.tensor_parallel
 
 
 def data(settings: Settings, *, train: bool) -> Dataset[tuple[Tensor, Tensor]]:

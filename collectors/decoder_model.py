@@ -5,6 +5,10 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.distributed import get_world_size
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.tensor import Replicate
+from torch.distributed.tensor.parallel import ColwiseParallel, PrepareModuleInput, RowwiseParallel, parallelize_module
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention, silu
 from torch.utils.checkpoint import checkpoint
@@ -166,6 +170,36 @@ class Decoder(nn.Module):
             cache.length += tokens.shape[1]
             x = x[:, -1:]
         return self.scores(self.norm(x))
+
+
+def tensor_parallel(network: Decoder, mesh: DeviceMesh) -> None:
+    """Split the matrices of a decoder over the ranks of a mesh: its heads, its hidden units, its vocabulary."""
+    size, ranks = network.size, mesh.size()
+    if size.kv_heads % ranks or size.hidden % ranks or size.vocabulary % ranks:
+        raise ValueError(
+            f"{size.kv_heads} kv_heads, {size.hidden} hidden units and a vocabulary of {size.vocabulary} do not split "
+            f"over {ranks} ranks; choose a number of ranks that divides them"
+        )
+    columns, rows = ColwiseParallel(), RowwiseParallel()
+    block = {f"attention.{name}": columns for name in ("query", "key", "value")} | {"attention.output": rows}
+    block |= {"mlp.gate": columns, "mlp.expand": columns, "mlp.contract": rows}
+    block["attention"] = PrepareModuleInput(
+        input_layouts=(Replicate(), None, None, None), desired_input_layouts=(Replicate(), None, None, None)
+    )  # gradients of the input add up over its three uses, and then over the ranks once
+    block["mlp"] = PrepareModuleInput(input_layouts=(Replicate(),), desired_input_layouts=(Replicate(),))
+    plan = {f"blocks.*.{name}": style for name, style in block.items()}
+    plan |= {
+        "tokens": RowwiseParallel(input_layouts=Replicate()),
+        "scores": ColwiseParallel(output_layouts=Replicate()),
+    }
+    parallelize_module(network, mesh, plan)
+    if size.tied:
+        network.scores.weight = network.tokens.weight
+
+
+def rank_mesh(device: str) -> DeviceMesh:
+    """Return the mesh of all ranks."""
+    return init_device_mesh(torch.device(device).type, (get_world_size(),), mesh_dim_names=("tp",))
 
 
 def rotations(first: int, count: int, size: Size, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import decoder
 import torch
 from common import DTYPES
-from decoder_model import Cache
+from decoder_model import Cache, rank_mesh, tensor_parallel
 
 
 @dataclass(frozen=True)
@@ -17,18 +17,16 @@ class Settings:
     precision: str = "fp32"  # of the weights and of the cache
     batch_size: int = 8  # prompts that are answered together
     compile: bool = False
+    parallel: str = "none"
     model: str = "tiny"
     prompt: int = 64  # tokens of a prompt
     output: int = 16  # tokens of an answer; prefill computes the first
     attention: str = "auto"
-    layers: int = 0
-    vocabulary: int = 0
 
 
 def truth(settings: Settings) -> dict[str, int]:
     """Return what one step reads and writes, and the size of the model."""
-    with torch.device("meta"):
-        network = build(settings)
+    network = build(settings, "meta")
     size, tokens = network.size, settings.batch_size * (settings.prompt + settings.output - 1)
     return {
         "parameters": sum(each.numel() for each in network.parameters()),
@@ -38,17 +36,21 @@ def truth(settings: Settings) -> dict[str, int]:
     }
 
 
-def build(settings: Settings) -> torch.nn.Module:
-    """Build an untrained model."""
-    chosen = {name: getattr(settings, name) for name in ("model", "attention", "layers", "vocabulary")}
-    return decoder.model(decoder.Settings(**chosen)).to(DTYPES[settings.precision])
+def build(settings: Settings, device: str) -> torch.nn.Module:
+    """Build an untrained model on a device."""
+    with torch.device(device):
+        network = decoder.model(decoder.Settings(model=settings.model, attention=settings.attention))
+    return network.to(DTYPES[settings.precision])
 
 
 def workload(settings: Settings) -> Callable[[], Iterator[tuple[str, int]]]:
     """Return the step: it yields each stage and its number of prompts, and then does the stage's work."""
-    network, count = build(settings).to(settings.device), settings.batch_size
+    network, count = build(settings, settings.device), settings.batch_size
+    if settings.parallel == "tp":
+        tensor_parallel(network, rank_mesh(settings.device))
     if settings.compile:
         network.compile()
+    torch.manual_seed(0)  # the same prompts on each rank
     prompts = torch.randint(network.size.vocabulary, (count, settings.prompt)).to(settings.device)
     cache = Cache(settings.prompt + settings.output - 1)
 

@@ -147,7 +147,7 @@ chosen as (
         t.run, t.rank, t.device, t.window_ns, t.steps,
         s.ncu_run, s.kernel_ns, s.matched_ns,
         s.matched_ns / nullif(s.kernel_ns, 0) as coverage,
-        case r.parallelism when 'dp' then greatest(r.gpus, 1) else 1 end as shares,
+        case r.parallelism when 'dp' then greatest(r.gpus, 1) when 'tp' then greatest(r.world_size, 1) else 1 end as shares,
         case
             when $flop_per_step is not null then 'given'
             when $passes is not null then 'model'

@@ -110,7 +110,9 @@ select
     try_cast(r.tags['dataset_size'] as bigint) as dataset_size,
     as_bigint(case  -- a graph is of one shape, so that the rest, less than a batch, is left out
         when r.tags['cuda_graphs'] = 'true' then floor(ceil(dataset_size / r.world_size) / nullif(r.batch_size, 0))
-        else ceil(dataset_size / nullif(samples_per_step(r.batch_size, r.tags) * coalesce(r.world_size, 1), 0))
+        else ceil(dataset_size / nullif(
+            coalesce(r.global_batch_size::bigint, samples_per_step(r.batch_size, r.tags) * coalesce(r.world_size, 1)), 0
+        ))
     end) as expected_iterations,
     coalesce(r.status, 'ok') in ('ok', 'timeout', 'profiler_error', 'no_kernels', 'permission_denied') as trained
 from _runs as r

@@ -93,8 +93,8 @@ def test_answers_are_those_without_a_cache(monkeypatch):
     module = load_module(find_workload("inference"))
     networks, inputs = [], []
 
-    def build(settings, original=module.build):
-        network = original(settings)
+    def build(*arguments, original=module.build):
+        network = original(*arguments)
         network.register_forward_pre_hook(lambda _, arguments: inputs.append(arguments[0]))
         networks.append(network)
         return network

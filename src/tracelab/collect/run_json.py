@@ -32,6 +32,7 @@ def initial_run_json(settings: Settings, workload: Workload, placement: Placemen
     trains = workload.trains
     learning = {name: getattr(settings, name) for name in ("optimizer", "learning_rate", "pretrained")}
     batch_size = settings.batch_size if workload.uses("batch_size") else None
+    batches = settings.accumulate * (1 if settings.parallel == "tp" else placement.world_size)
     images = trains and "image_size" in workload.options
     return {
         "tracelab": RUN_FORMAT,
@@ -43,7 +44,7 @@ def initial_run_json(settings: Settings, workload: Workload, placement: Placemen
         "image_size": settings.image_size if images else None,
         **{name: value if trains else None for name, value in learning.items()},
         "batch_size": batch_size,
-        "global_batch_size": batch_size and batch_size * settings.accumulate * placement.world_size,
+        "global_batch_size": batch_size and batch_size * batches,
         "gpus": placement.gpus,
         "world_size": placement.world_size,
         "parallelism": settings.parallel,

@@ -50,6 +50,16 @@ class Settings:
         "Where FSDP's weights become fp16 or bf16: in autocast, or by FSDP's policy, before it gathers them.",
         choices=("autocast", "policy"),
     )
+    fsdp_wrap: str = _option(
+        "parts",
+        "What FSDP gathers together: each large part, such as a block, or the model.",
+        choices=("parts", "model"),
+    )
+    fsdp_reshard: str = _option(
+        "auto",
+        "When FSDP frees gathered weights after the forward pass; auto keeps only what belongs to no part.",
+        choices=("auto", "always", "never"),
+    )
     optimizer: str = _option("sgd", "Optimizer.", choices=("sgd", "adam", "adamw"))
     learning_rate: float = _option(0.01, "Learning rate.", least=0)
     momentum: float = _option(0.9, "Momentum of SGD.", least=0)
@@ -205,21 +215,29 @@ _CONTRADICTIONS: tuple[tuple[Callable[[Settings], bool], str], ...] = (
     ),
     (
         lambda s: s.parallel == "none" and (s.gpus or 1) > 1,
-        "--gpus above 1 needs --parallel dp, ddp or fsdp",
+        "--gpus above 1 needs --parallel dp, ddp, fsdp or tp",
     ),
     (
         lambda s: s.fsdp_precision == "policy" and (s.parallel != "fsdp" or s.precision not in ("fp16", "bf16")),
         "--fsdp-precision policy needs --parallel fsdp and --precision fp16 or bf16",
     ),
+    (
+        lambda s: (s.fsdp_wrap, s.fsdp_reshard) != ("parts", "auto") and s.parallel != "fsdp",
+        "--fsdp-wrap and --fsdp-reshard need --parallel fsdp",
+    ),
     (lambda s: s.precision == "tf32" and s.device == "cpu", "--precision tf32 needs a GPU; use fp32 or bf16"),
     (lambda s: s.cuda_graphs and s.device == "cpu", "--cuda-graphs needs a GPU"),
     (
-        lambda s: s.cuda_graphs and s.parallel in ("dp", "fsdp"),
+        lambda s: s.cuda_graphs and s.parallel in ("dp", "fsdp", "tp"),
         "--cuda-graphs works with --parallel none or ddp only",
     ),
     (
         lambda s: s.channels_last and s.parallel == "fsdp",
         "--channels-last and --parallel fsdp exclude each other: FSDP shards contiguous weights only; use ddp",
+    ),
+    (
+        lambda s: s.parallel == "tp" and s.precision == "fp16",
+        "--parallel tp and --precision fp16 exclude each other: ranks would scale their gradients apart; use bf16",
     ),
     (lambda s: s.cuda_graphs and s.compile, "--cuda-graphs and --compile exclude each other; choose one"),
     (

@@ -8,6 +8,7 @@ from tracelab.collect.machine import count_torch_gpus, gpu_source, list_gpus
 from tracelab.collect.machine.gpu import visible_device_entries
 from tracelab.collect.process.launcher_env import Job, read_launcher_env
 from tracelab.collect.settings import Settings, validate_settings
+from tracelab.enumerations import MULTI_PROCESS_PARALLELISMS
 from tracelab.errors import UsageError
 
 
@@ -54,7 +55,7 @@ def place_ranks(settings: Settings, environment: Mapping[str, str] | None = None
         )
     if resolved.parallel != "none":
         resolved = replace(resolved, gpus=resolved.gpus or gpus_visible or 1)
-    world_size = resolved.gpus or 1 if resolved.parallel in ("ddp", "fsdp") else 1
+    world_size = resolved.gpus or 1 if resolved.parallel in MULTI_PROCESS_PARALLELISMS else 1
     job = Job(world_size=world_size, local_world_size=world_size)
     return Placement(resolved, job, tuple(range(world_size)), gpus_visible)
 
@@ -79,7 +80,7 @@ def _place_launched(settings: Settings, job: Job) -> Placement:
     if settings.parallel in ("none", "dp") and job.world_size > 1:
         raise UsageError(
             f"{job.launcher} started {job.world_size} processes, but --parallel {settings.parallel} runs in one; "
-            "use --parallel ddp or fsdp"
+            "use --parallel ddp, fsdp or tp"
         )
     if settings.gpus is not None and settings.parallel != "dp" and settings.gpus != job.local_world_size:
         raise UsageError(

@@ -12,7 +12,7 @@ from tracelab.collect.settings import Settings
 from tracelab.collect.sweep.matrix import Cell, Sweep
 from tracelab.collect.sweep.settings_diff import Differences, compare_settings
 from tracelab.collect.workloads import Workload, find_workload
-from tracelab.enumerations import RUN_STATUSES
+from tracelab.enumerations import MULTI_PROCESS_PARALLELISMS, RUN_STATUSES
 from tracelab.errors import TracelabError
 
 SWEEP_JSON = "sweep.json"
@@ -134,11 +134,12 @@ def _size(settings: Settings, workload: Workload) -> dict[str, int | None]:
     """Return the size of the job as far as the options determine it."""
     requested = settings.gpus if settings.parallel != "none" else settings.gpus or 1
     sized = workload.uses("batch_size")
-    processes = requested if settings.parallel in ("ddp", "fsdp") else 1
+    processes = requested if settings.parallel in MULTI_PROCESS_PARALLELISMS else 1
+    batches = settings.accumulate * (1 if settings.parallel == "tp" else processes or 0)
     return {
         "gpus": {"cuda": requested, "cpu": 0}.get(settings.device),
         "world_size": processes,
-        "global_batch_size": settings.batch_size * settings.accumulate * processes if sized and processes else None,
+        "global_batch_size": settings.batch_size * batches if sized and batches else None,
     }
 
 

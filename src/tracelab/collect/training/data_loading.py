@@ -41,8 +41,9 @@ def count_classes(own: Any, data: Any) -> int | None:  # noqa: ANN401  a workloa
 def training_loader(torch: Any, data: Any, settings: Settings, job: Job) -> Any:  # noqa: ANN401
     """Return a loader over this rank's share; every rank has the same number of batches."""
     sampler = None
-    if job.world_size > 1:
-        sampler = torch.utils.data.DistributedSampler(data, job.world_size, job.rank, seed=settings.seed)
+    share, shares = _data_share(settings, job)
+    if shares > 1:
+        sampler = torch.utils.data.DistributedSampler(data, shares, share, seed=settings.seed)
     order = {"batch_size": settings.batch_size, "sampler": sampler, "shuffle": sampler is None}
     return _loader(torch, data, settings, order | {"drop_last": settings.cuda_graphs})  # a graph has one fixed shape
 
@@ -88,12 +89,18 @@ def validation_data(torch: Any, data: Any, settings: Settings, job: Job) -> Vali
 
     Every rank loads the same number of batches, because FSDP gathers weights in each forward pass, and DDP buffers.
     """
-    size, world = settings.batch_size, job.world_size
-    own = range(job.rank, len(data), world)
+    size = settings.batch_size
+    share, shares = _data_share(settings, job)
+    own = range(share, len(data), shares)
     batches = [list(own[start : start + size]) for start in range(0, len(own), size)]
-    most = math.ceil(math.ceil(len(data) / world) / size)
+    most = math.ceil(math.ceil(len(data) / shares) / size)
     padded = batches + [[0]] * (most - len(batches))
     return ValidationData(_loader(torch, data, settings, {"batch_sampler": padded}), len(batches))
+
+
+def _data_share(settings: Settings, job: Job) -> tuple[int, int]:
+    """Return which share of the data a rank reads, and of how many; tensor-parallel ranks all read the same."""
+    return (0, 1) if settings.parallel == "tp" else (job.rank, job.world_size)
 
 
 def pins_memory(torch: Any, settings: Settings) -> bool:  # noqa: ANN401

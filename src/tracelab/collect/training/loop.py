@@ -78,7 +78,7 @@ class TrainingLoop:
     def _load(self, batches: Iterator[Any], step: Step) -> Any:  # noqa: ANN401
         with self._log.loading(step), self._capture.phase(DATA_LOADING):
             batch = next(batches)
-        step.samples = (step.samples or 0) + len(batch[0])
+        step.samples = (step.samples or 0) + len(batch[0]) * self._context.counts_samples
         return batch
 
     def _work_without_data(self, step: Step) -> tuple[None, None]:
@@ -94,7 +94,7 @@ class TrainingLoop:
         """Run a step that yields name and samples of each stage before it does the stage's work."""
         upcoming = next(stages, None)
         while upcoming is not None:
-            name, samples = upcoming
+            name, samples = upcoming[0], upcoming[1] * self._context.counts_samples
             with self._capture.phase(name):
                 stage = self._log.begin_stage(step, name, samples) if step.phase == "train" else None
                 upcoming = next(stages, None)
@@ -152,7 +152,8 @@ class TrainingLoop:
                 step = self._log.begin("validate", epoch, None)
                 with self._context.autocast():
                     loss, accuracy = self._work.step(*self._context.to_device(batch))
-                step.samples = len(batch[0]) if number < held_out.batches else 0
+                is_own = number < held_out.batches and self._context.counts_samples
+                step.samples = len(batch[0]) if is_own else 0
                 self._log.end(step, loss, accuracy)
                 self._log.settle(step)
         self._log.end_epoch(validation)

@@ -1,7 +1,7 @@
-"""Set up a model on its devices: precision, process group, parallelism, weights, optimizer."""
+"""Set up a model on its devices: precision, process group, weights, optimizer."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -10,9 +10,6 @@ from typing import Any
 from tracelab.collect.process.launcher_env import Job
 from tracelab.collect.settings import Settings
 from tracelab.errors import UsageError
-
-SHARDED_PARAMETERS = 100_000
-"""Parts of a model with fewer parameters are not worth their own all-gather."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +33,11 @@ class RankContext:
         if not self.cuda:
             return []
         return list(range(self.settings.gpus or 1)) if self.settings.parallel == "dp" else [self.device.index]
+
+    @property
+    def counts_samples(self) -> bool:
+        """Whether the rank counts the samples it reads: tensor-parallel ranks read the same ones, so the first does."""
+        return self.settings.parallel != "tp" or self.job.rank == 0
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
         """Return the autocast context of forward passes."""
@@ -88,61 +90,6 @@ def process_group(context: RankContext, init_method: str) -> Iterator[None]:
     )
     yield
     dist.destroy_process_group()  # not after a failure: it would wait for ranks that have ended
-
-
-def parallelize(context: RankContext, network: Any, sample: Callable[[], list[Any]]) -> Any:  # noqa: ANN401
-    """Move the model to its devices and wrap it for its parallelism; `sample` returns a batch for graph capture."""
-    torch, settings = context.torch, context.settings
-    network = network.to(context.device)
-    if settings.channels_last:
-        network = network.to(memory_format=torch.channels_last)
-    if settings.cuda_graphs:
-        with context.autocast():
-            network = torch.cuda.make_graphed_callables(network, tuple(sample()[:-1]))
-    match settings.parallel:
-        case "dp":
-            network = torch.nn.DataParallel(_with_autocast(context, network), device_ids=context.devices)
-        case "ddp":
-            network = torch.nn.parallel.DistributedDataParallel(network, device_ids=context.devices or None)
-        case "fsdp":
-            network = _shard(torch, context, network)
-    if settings.compile:
-        network.compile()
-    return network
-
-
-def _with_autocast(context: RankContext, network: Any) -> Any:  # noqa: ANN401
-    """Enter autocast in each replica: the threads of DataParallel enter it without a dtype, which means fp16."""
-    from torch.nn import Module
-
-    class Replica(Module):  # type: ignore[misc]  # torch carries no types here
-        def __init__(self) -> None:
-            super().__init__()
-            self.module = network
-
-        def forward(self, *inputs: Any) -> Any:  # noqa: ANN401
-            with context.autocast():
-                return self.module(*inputs)
-
-    return Replica()
-
-
-def _shard(torch: Any, context: RankContext, network: Any) -> Any:  # noqa: ANN401
-    """Apply FSDP: each large part, and the rest of the model, is gathered and freed separately."""
-    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-
-    part_policy = whole_policy = MixedPrecisionPolicy()
-    if context.settings.fsdp_precision == "policy":  # gradients are summed, and the loss is computed, in fp32
-        types = {"param_dtype": context.lower_dtype, "reduce_dtype": torch.float32}
-        part_policy = MixedPrecisionPolicy(**types)
-        whole_policy = MixedPrecisionPolicy(**types, output_dtype=torch.float32)
-    mesh = torch.distributed.init_device_mesh(context.device.type, (context.job.world_size,))
-    for part in network.children():
-        large = [part] if not isinstance(part, torch.nn.ModuleList | torch.nn.Sequential) else list(part)
-        for each in large:
-            if sum(parameter.numel() for parameter in each.parameters()) >= SHARDED_PARAMETERS:
-                fully_shard(each, mesh=mesh, mp_policy=part_policy)
-    return fully_shard(network, mesh=mesh, mp_policy=whole_policy)
 
 
 def load_weights(torch: Any, network: Any, path: Path) -> str:  # noqa: ANN401

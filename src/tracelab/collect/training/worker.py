@@ -30,7 +30,7 @@ from tracelab.collect.profiling.capture import NoProfiler, NvtxRanges, Profiler,
 from tracelab.collect.profiling.kineto import Kineto
 from tracelab.collect.profiling.schedule import build_schedule
 from tracelab.collect.run_folder import write_json
-from tracelab.collect.training import data_loading, model_setup
+from tracelab.collect.training import data_loading, model_setup, parallelism
 from tracelab.collect.training.loop import PreparedWorkload, TrainingLoop
 from tracelab.collect.training.model_cost import count_model_cost
 from tracelab.collect.training.step_log import StepLog
@@ -199,6 +199,8 @@ def _check_support(module: Any, context: model_setup.RankContext) -> None:  # no
     name, devices = module.__name__, getattr(module, "DEVICES", ("cpu", "cuda"))
     if context.device.type not in devices:
         raise UsageError(f"{name} runs on {' and '.join(devices)} only; use --device {devices[0]}")
+    if context.settings.parallel == "tp" and not hasattr(module, "tensor_parallel"):
+        raise UsageError(f"{name} defines no tensor_parallel(network, mesh); use --parallel ddp or fsdp")
     if not hasattr(module, "model"):
         if context.settings.window in ("forward", "backward"):
             raise UsageError(f"{name} has no {context.settings.window} pass; use --window step")
@@ -255,8 +257,11 @@ def _prepare_workload(module: Any, context: model_setup.RankContext, outcome: di
         outcome["weights"] = model_setup.load_weights(torch, network, path)
     loader = data_loading.training_loader(torch, data, options, context.job)
     outcome["short_epoch"] = data_loading.check_length(loader, options)
-    network = model_setup.parallelize(
-        context, network, lambda: context.to_device(data_loading.sample_batch(torch, data, options))
+    network = parallelism.parallelize(
+        context,
+        network,
+        lambda: context.to_device(data_loading.sample_batch(torch, data, options)),
+        getattr(module, "tensor_parallel", None),
     )
     held_out = (
         data_loading.validation_data(torch, module.data(own, train=False), options, context.job)
