@@ -48,14 +48,31 @@ def measure_peer_copies(bench: Bench, source: int, target: int) -> Iterator[rows
     else:
         how = "peer access"
     for size_bytes in bench.sizes.copies:
-        there = [_on_gpu(torch, each, size_bytes) for each in (source, target)]
-        copy = partial(there[1].copy_, there[0], non_blocking=True)
-        yield rows.copy("p2p", size_bytes, size_bytes, f"bytes copied, once; {how}", _timed(bench, copy))
+        copy = _peer_copy(torch, source, target, size_bytes)
+        # Streams of two GPUs wait for each other, which a capture on one of them cannot hold.
+        yield rows.copy("p2p", size_bytes, size_bytes, f"bytes copied, once; {how}", _timed(bench, copy, graph=False))
         if source < target:
-            back = [_on_gpu(torch, each, size_bytes) for each in (target, source)]
-            exchange = _fork_join(bench, [copy, partial(back[1].copy_, back[0], non_blocking=True)])
+            # A copy waits for the current streams of both GPUs: on the same stream, one direction waits for the other.
+            ways = [copy, _peer_copy(torch, target, source, size_bytes)]
+            exchange = _fork_join(bench, [_on_own_stream(torch, target, each) for each in ways])
             counting = f"bytes copied in both directions at once; {how}"
-            yield rows.copy("p2p_bidir", size_bytes, 2 * size_bytes, counting, _timed(bench, exchange))
+            yield rows.copy("p2p_bidir", size_bytes, 2 * size_bytes, counting, _timed(bench, exchange, graph=False))
+
+
+def _peer_copy(torch: Any, source: int, target: int, size_bytes: int) -> Callable[[], object]:  # noqa: ANN401
+    there, here = (torch.randn(size_bytes // 4, device=torch.device("cuda", each)) for each in (target, source))
+    return partial(there.copy_, here, non_blocking=True)
+
+
+def _on_own_stream(torch: Any, ordinal: int, work: Callable[[], object]) -> Callable[[], None]:  # noqa: ANN401
+    """Return a work during which the current stream of another GPU is one of its own."""
+    stream = torch.cuda.Stream(torch.device("cuda", ordinal))
+
+    def unit() -> None:
+        with torch.cuda.stream(stream):
+            work()
+
+    return unit
 
 
 def _timed(bench: Bench, work: Callable[[], object], *, graph: bool = True) -> Times:
@@ -67,10 +84,6 @@ def _buffers(bench: Bench, direction: str, size_bytes: int, *, pinned: bool) -> 
     there = bench.random(size_bytes // 4, dtype=bench.torch.float32)
     host = bench.torch.randn(size_bytes // 4, pin_memory=pinned)
     return (host, there) if direction == "d2h" else (there, host)
-
-
-def _on_gpu(torch: Any, ordinal: int, size_bytes: int) -> Any:  # noqa: ANN401
-    return torch.randn(size_bytes // 4, device=torch.device("cuda", ordinal))
 
 
 def _time_both_ways(bench: Bench, size_bytes: int, *, pinned: bool) -> Times:

@@ -82,7 +82,8 @@ def main(folder: Path, rank: int) -> None:
     if cuda:
         torch.cuda.set_device(device)
     meeting = f"file://{folder / 'meeting'}"
-    dist.init_process_group("nccl" if cuda else "gloo", init_method=meeting, rank=rank, world_size=spec["ranks"])
+    own = {"device_id": device} if cuda else {}
+    dist.init_process_group("nccl" if cuda else "gloo", init_method=meeting, rank=rank, world_size=spec["ranks"], **own)
     measured: list[dict[str, Any]] = []
     for metric in COLLECTIVES:
         for size_bytes in spec["sizes"]:

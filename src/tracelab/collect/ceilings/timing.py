@@ -166,7 +166,8 @@ def _capture(bench: Bench, work: Callable[[], object], times: int) -> Callable[[
     torch = bench.torch
     with contextlib.suppress(RuntimeError):  # work that waits, or a torch without graphs
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.device(bench.device), torch.cuda.graph(graph):
+        stream = torch.cuda.Stream(bench.device)  # torch's own is one of the GPU that captured first
+        with torch.cuda.device(bench.device), torch.cuda.graph(graph, stream=stream):
             for _ in range(times):
                 work()
         graph.replay()
