@@ -10,7 +10,7 @@
 -- needs = ["ops"]
 -- subject = "roofline"
 -- show = ["run", "rank", "op", "shapes", "calls", "gpu_ns", "flop", "achieved_gflop_per_s"]
--- chart = { kind = "bars", x = "op", y = ["gpu_ns"], by = "run" }
+-- chart = { kind = "bars", x = "op", y = ["flop"], by = "run" }
 -- [params]
 -- common = ["run", "rank"]
 -- kind = { type = "text", example = "gemm", about = "only ops of this kind: gemm, convolution, attention, norm, softmax, elementwise, reduction, embedding, copy, generated" }

@@ -1,6 +1,7 @@
 """Critical paths fill their windows, and threads are divided among their innermost rows."""
 
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import hypothesis.strategies as st
@@ -13,7 +14,7 @@ from tests.properties import examples
 from tests.ranks import kernel, note
 from tracelab import schema
 from tracelab.errors import UsageError
-from tracelab.paths.columns import small_pages
+from tracelab.paths.columns import array_memory
 from tracelab.paths.graph import Graph, build_graph
 from tracelab.paths.replay import Replay, no_change, replay
 from tracelab.paths.threads import SILENT, divide_threads, enclosing_rows
@@ -284,9 +285,30 @@ def test_a_call_that_returns_before_its_row_starts_waits_for_it_in_a_replay(memo
     assert {row["time_after_ns"] for row in answer} == {1_086_500}
 
 
-def test_small_pages_end_with_their_block() -> None:
+def test_freed_memory_is_kept_within_the_block_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[object, ...]] = []
+    libc = SimpleNamespace(
+        mallopt=lambda *args: calls.append(("mallopt", *args)), malloc_trim=lambda kept: calls.append(("trim", kept))
+    )
+    monkeypatch.setattr("tracelab.paths.columns.sys.platform", "linux")
+    monkeypatch.setattr("tracelab.paths.columns.ctypes.CDLL", lambda _: libc)
+    with pytest.raises(ValueError, match="within"), array_memory():
+        assert calls == [("mallopt", -3, 32 << 20), ("mallopt", -1, 1 << 30)]
+        raise ValueError("within")
+    assert calls[2:] == [("mallopt", -1, 64 << 20), ("trim", 64 << 20)]
+
+
+@pytest.mark.parametrize(("platform", "libc"), [("darwin", None), ("linux", SimpleNamespace())])
+def test_other_allocators_stay_as_they_are(monkeypatch: pytest.MonkeyPatch, platform: str, libc: object) -> None:
+    monkeypatch.setattr("tracelab.paths.columns.sys.platform", platform)
+    monkeypatch.setattr("tracelab.paths.columns.ctypes.CDLL", lambda _: libc)
+    with array_memory():
+        assert np.ones(3).sum() == 3
+
+
+def test_advice_for_pages_ends_with_the_block() -> None:
     advise = np._core.multiarray._set_madvise_hugepage  # type: ignore[attr-defined]  # returns the setting that it replaces
     was_advised = advise(True)
-    with small_pages():
+    with array_memory():
         inside = advise(False)
     assert (inside, advise(was_advised)) == (False, True)
