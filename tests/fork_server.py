@@ -164,8 +164,10 @@ def _become(kind: str, arguments: list[str], environment: dict[str, str], folder
 
 
 def _run_rank(arguments: list[str]) -> None:
+    from tests.collect import fake_cuda
     from tracelab.collect.training import worker
 
+    fake_cuda.install_from_environment(Path(arguments[0]).name)
     worker.main(Path(*arguments))
 
 
