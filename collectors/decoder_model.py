@@ -97,14 +97,16 @@ class Attention(nn.Module):
     def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """Attend to all earlier tokens; keys and values that came from a cache are more than the queries."""
         new, known = query.shape[2], key.shape[2]
-        mask = None
-        if 1 < new < known:
+        mask, is_causal = None, False
+        if new == known:  # a branch, because torch.compile has no symbolic value for is_causal
+            is_causal = True
+        elif new > 1:
             mask = torch.ones(new, known, dtype=torch.bool, device=query.device).tril(known - new)
         grouped = query.shape[1] != key.shape[1]
         if grouped and self.backend is SDPBackend.EFFICIENT_ATTENTION:  # it has no groups
             key, value = (each.repeat_interleave(query.shape[1] // key.shape[1], 1) for each in (key, value))
             grouped = False
-        options = {"attn_mask": mask, "is_causal": new == known, "enable_gqa": grouped}
+        options = {"attn_mask": mask, "is_causal": is_causal, "enable_gqa": grouped}
         if self.backend is None or query.is_meta:  # a count of FLOPs, on meta tensors, has its own backend
             return scaled_dot_product_attention(query, key, value, **options)
         try:

@@ -17,6 +17,7 @@ class Settings:
     precision: str = "fp32"  # of the weights and of the cache
     batch_size: int = 8  # prompts that are answered together
     compile: bool = False
+    compile_mode: str = "default"
     parallel: str = "none"
     model: str = "tiny"
     prompt: int = 64  # tokens of a prompt
@@ -49,7 +50,7 @@ def workload(settings: Settings) -> Callable[[], Iterator[tuple[str, int]]]:
     if settings.parallel == "tp":
         tensor_parallel(network, rank_mesh(settings.device))
     if settings.compile:
-        network.compile()
+        network.compile(mode=settings.compile_mode)
     torch.manual_seed(0)  # the same prompts on each rank
     prompts = torch.randint(network.size.vocabulary, (count, settings.prompt)).to(settings.device)
     cache = Cache(settings.prompt + settings.output - 1)

@@ -165,6 +165,25 @@ def test_a_cache_gives_the_scores_of_a_full_forward_pass(decoder, parts):
     torch.testing.assert_close(torch.cat(scores, dim=1), whole, rtol=1e-4, atol=1e-4)
 
 
+def test_a_compiled_decoder_needs_three_graphs_to_decode(decoder):
+    """The first prompt, which allocates the cache, each further token, and each further prompt."""
+    from torch import _dynamo as dynamo
+
+    network, tokens = small(decoder), random_tokens(20)
+    with torch.no_grad():
+        expected = network(tokens)
+        dynamo.reset()
+        dynamo.utils.counters.clear()
+        network.compile(backend="eager")
+        cache = decoder_model().Cache(20)
+        for _ in range(2):
+            cache.length = 0
+            scores = [network(part, cache) for part in tokens.split([5] + [1] * 15, dim=1)]
+            torch.testing.assert_close(torch.cat(scores, dim=1), expected[:, 4:], rtol=1e-4, atol=1e-4)
+    counted = dynamo.utils.counters
+    assert (counted["stats"]["unique_graphs"], counted["graph_break"]) == (3, {})
+
+
 def test_a_long_context_is_drawn_on_request(decoder):
     settings = decoder.Settings(context=131_072)
     train_data, held_out = (decoder.data(settings, train=each) for each in (True, False))

@@ -14,6 +14,7 @@ from tracelab.run_names import check_run_name
 
 PROFILERS = ("kineto", "nsys", "ncu", "none")
 WINDOWS = ("step", "forward", "backward", "all")
+COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 ACTIVE_STEPS = 3
 """Steps recorded by default: enough to compare, few enough to read."""
 
@@ -69,6 +70,7 @@ class Settings:
     pin_memory: bool = _option(default=False, about="Load batches into pinned memory.")
     workers: int = _option(0, "Data loader processes; 0 loads in the training process.", least=0)
     compile: bool = _option(default=False, about="Compile the model with torch.compile.")
+    compile_mode: str = _option("default", "What torch.compile optimizes for.", choices=COMPILE_MODES)
     cuda_graphs: bool = _option(default=False, about="Replay the forward and backward pass as CUDA graphs.")
     channels_last: bool = _option(default=False, about="Store images channels-last (height, width, channel).")
     seed: int = _option(0, "Random seed.", least=0)
@@ -240,6 +242,12 @@ _CONTRADICTIONS: tuple[tuple[Callable[[Settings], bool], str], ...] = (
         "--parallel tp and --precision fp16 exclude each other: ranks would scale their gradients apart; use bf16",
     ),
     (lambda s: s.cuda_graphs and s.compile, "--cuda-graphs and --compile exclude each other; choose one"),
+    (lambda s: s.compile_mode != "default" and not s.compile, "--compile-mode needs --compile"),
+    (
+        lambda s: s.compile_mode in ("reduce-overhead", "max-autotune") and s.accumulate > 1 and s.device == "cuda",
+        "--compile-mode reduce-overhead and max-autotune replay CUDA graphs, which overwrite the gradients that "
+        "--accumulate adds up; use default or max-autotune-no-cudagraphs",
+    ),
     (
         lambda s: s.cuda_graphs and s.accumulate > 1,
         "--cuda-graphs and --accumulate exclude each other: a replay overwrites the gradients of the batch before it",

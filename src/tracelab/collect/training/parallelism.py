@@ -41,7 +41,7 @@ def parallelize(
             )
             split(network, mesh)
     if settings.compile:
-        network.compile()
+        network.compile(mode=settings.compile_mode)
     return network
 
 
