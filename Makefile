@@ -6,6 +6,8 @@ PY := $(VENV)/bin/python
 LOCK := requirements/lock.txt
 PARSER := src/tracelab/readers/kineto/parser
 WORKERS ?= 3
+GPU_PYTHON ?= python3
+RESULTS ?= gpu-check-out.tar.gz
 check: WORKERS := 2
 
 unexport PYTHONDONTWRITEBYTECODE  # each of some thousand processes would compile what it imports
@@ -19,7 +21,7 @@ LINT := $(PY) -m ruff check && $(PY) -m ruff format --check && $(PY) -m mypy
 PYTEST = $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: demo check test bench venv lint wheel parser sanitize fuzz docs docs-check site data clean help
+.PHONY: demo check test bench gpu-check gpu-compare venv lint wheel parser sanitize fuzz docs docs-check site data clean help
 
 demo: $(VENV)/.runtime  ## Ingest the runs in data/, run queries, check the answers, draw plots into demo-out/.
 	@$(PY) demo/run.py
@@ -36,6 +38,12 @@ test: $(VENV)/.test $(VENV)/.trains  ## Check style and types, run all tests. WO
 
 bench: $(VENV)/.runtime  ## Measure speed and memory. ARGS=--peers: beside other tools; see benchmarks/run.py.
 	$(PY) benchmarks/run.py $(ARGS)
+
+gpu-check:  ## Check a GPU node in ten minutes, into gpu-check-out/. GPU_PYTHON: one with torch; ARGS: see gpu_check/run.py.
+	@$(GPU_PYTHON) gpu_check/run.py $(ARGS)
+
+gpu-compare: $(VENV)/.runtime  ## Compare what make gpu-check recorded with the queries. RESULTS=gpu-check-out.tar.gz.
+	@$(PY) gpu_check/compare.py $(RESULTS)
 
 venv: $(VENV)/.test $(VENV)/.collect  ## Make .venv with tracelab (editable), the tests' tools, and torch for collecting.
 	@echo "Now: source $(VENV)/bin/activate"

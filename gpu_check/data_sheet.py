@@ -1,0 +1,33 @@
+"""Read the data sheets of cards from the SQL of the query library, where duckdb is not installed."""
+
+import re
+from pathlib import Path
+
+SPECIFICATIONS = Path(__file__).parents[1] / "queries" / "lib" / "42_peaks.sql"
+_CARD = re.compile(r"\(\d+, '([^']+)', '([\d.]+)', (\d+), ([\d.e]+), ([\d.e]+), ([\d.]+), (\d+)\)")
+_RATES = re.compile(r"\('(\d+\.\d)', ((?:\d+|null)(?:, (?:\d+|null))*)\)")
+_COLUMNS = re.compile(r"as chips\(cc, ([^)]+)\)")
+_MAKER = re.compile(r"^(?:NVIDIA |Tesla |GeForce )+")
+
+
+def specified_rates(card: str, text: str | None = None) -> dict[str, float]:
+    """Return the rates of a card by its data sheet, as specified_ceilings does; empty if the card is not listed.
+
+    Keys are dram (GB/s) and the precisions (GFLOP/s).
+    """
+    text = SPECIFICATIONS.read_text("utf-8") if text is None else text
+    name = _MAKER.sub("", card)
+    found = next((each.groups() for each in _CARD.finditer(text) if re.fullmatch(each[1], name)), None)
+    columns = _COLUMNS.search(text)
+    if found is None or columns is None:
+        return {}
+    _, capability, sms, clock, tensor_clock, tensor_share, bandwidth = found
+    rates = next(each[2].split(", ") for each in _RATES.finditer(text) if each[1] == capability)
+    result = {"dram": float(bandwidth)}
+    for precision, rate in zip(columns[1].split(", "), rates, strict=True):
+        if rate != "null":
+            hertz = float(clock)
+            if precision.startswith("tensor") and precision != "tensor_fp64":
+                hertz = float(tensor_clock) * (1 if precision == "tensor_int8" else float(tensor_share))
+            result[precision] = int(sms) * int(rate) * hertz / 1e9
+    return result
