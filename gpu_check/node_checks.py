@@ -14,7 +14,7 @@ import truths
 from data_sheet import specified_rates
 from outcome import PASS, Check, between, equal, skip, without_verdict
 from tracelab.collect.ceilings.run import CeilingOptions, measure
-from tracelab.collect.machine import list_gpus
+from tracelab.collect.machine import has_amd_gpus, list_gpus
 from tracelab.collect.nvidia.tool import CaptureError
 from tracelab.collect.settings import Settings
 from tracelab.collect.train import train
@@ -88,6 +88,8 @@ class Node:
                 yield skip(name, "needs a GPU")
             elif capture.workload == "collectives" and capture.ranks == 1:
                 yield skip(name, "needs at least two GPUs")
+            elif capture.profiler in ("nsys", "ncu") and has_amd_gpus():
+                yield skip(name, f"{capture.profiler} records GPUs of NVIDIA alone")
             elif capture.profiler in ("nsys", "ncu") and shutil.which(capture.profiler) is None:
                 yield skip(name, f"{capture.profiler} is not in PATH")
             else:

@@ -1,8 +1,8 @@
-"""The state of this node: GPUs from NVML or nvidia-smi, memory and CPU from psutil or /proc."""
+"""The state of this node: GPUs from NVML, nvidia-smi or AMD's driver, memory and CPU from psutil or /proc."""
 
 from tracelab.collect.machine.environment import recorded_environment
 from tracelab.collect.machine.gpu import Gpu
-from tracelab.collect.machine.gpu_source import GpuSource, count_torch_gpus, list_gpus, open_gpu_source
+from tracelab.collect.machine.gpu_source import GpuSource, count_torch_gpus, has_amd_gpus, list_gpus, open_gpu_source
 from tracelab.collect.machine.host import Host, read_host
 from tracelab.collect.machine.sampler import Sampler
 
@@ -12,6 +12,7 @@ __all__ = [
     "Host",
     "Sampler",
     "count_torch_gpus",
+    "has_amd_gpus",
     "list_gpus",
     "open_gpu_source",
     "read_host",

@@ -29,7 +29,7 @@ class Gpu:
     device: int
     """Ordinal in a process with this environment."""
     source: str
-    """nvml, nvidia-smi or torch."""
+    """nvml, nvidia-smi, amdgpu or torch."""
     uuid: str | None = None
     bus_id: str | None = None
     name: str | None = None

@@ -1,4 +1,4 @@
-"""Open the best available source of GPU states: NVML, else nvidia-smi, else an imported torch."""
+"""Open the best available source of GPU states: NVML, nvidia-smi, AMD's driver, else an imported torch."""
 
 import os
 import subprocess
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from tracelab.collect.machine.amdgpu import Amdgpu, open_amdgpu
 from tracelab.collect.machine.gpu import Gpu
 from tracelab.collect.machine.nvidia_smi import open_nvidia_smi
 from tracelab.collect.machine.nvml import open_nvml
@@ -35,15 +36,15 @@ class GpuSource(Protocol):
 
 
 def open_gpu_source(environment: Mapping[str, str] | None = None) -> GpuSource | None:
-    """Open NVML, else nvidia-smi, else return None; neither creates a CUDA context, so any process may call this."""
+    """Open NVML, nvidia-smi or AMD's driver, else return None; any process may call this: none creates a context."""
     environment = os.environ if environment is None else environment
-    return open_nvml(environment) or open_nvidia_smi(environment)
+    return open_nvml(environment) or open_nvidia_smi(environment) or open_amdgpu(environment)
 
 
 def list_gpus(environment: Mapping[str, str] | None = None) -> list[Gpu]:
     """Return the GPUs that a process with this environment sees, in its order.
 
-    Without NVML and nvidia-smi, uses torch if this process has imported it.
+    Without a source of its own, uses torch if this process has imported it.
     """
     source = open_gpu_source(environment)
     if source is None:
@@ -52,6 +53,16 @@ def list_gpus(environment: Mapping[str, str] | None = None) -> list[Gpu]:
         return source.cards()
     finally:
         source.close()
+
+
+def has_amd_gpus(environment: Mapping[str, str] | None = None) -> bool:
+    """Return whether the GPUs of this node are AMD's, which a torch for ROCm uses by the name of cuda."""
+    source = open_gpu_source(environment)
+    try:
+        return isinstance(source, Amdgpu)
+    finally:
+        if source is not None:
+            source.close()
 
 
 def count_torch_gpus(environment: Mapping[str, str]) -> int | None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tracelab.collect.machine import has_amd_gpus
 from tracelab.collect.nvidia import metrics as metric_names
 from tracelab.collect.nvidia.tool import CaptureError, Tool, find_tool, run_tool
 
@@ -57,6 +58,10 @@ def prepare_capture(
 
     Raises CaptureError if the tool is missing or fails, UsageError for an unknown metric.
     """
+    if cuda and has_amd_gpus(environ):
+        raise CaptureError(
+            f"{profiler} records GPUs of NVIDIA, and those of this node are AMD's; use --profiler kineto"
+        )
     tool = find_tool(profiler, environ)
     if profiler == "nsys":
         return Capture(tool, base, cuda, ranges)

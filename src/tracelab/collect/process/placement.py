@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tracelab.collect.machine import count_torch_gpus, gpu_source, list_gpus
+from tracelab.collect.machine.amdgpu import Amdgpu
 from tracelab.collect.machine.gpu import visible_device_entries
 from tracelab.collect.process.launcher_env import Job, read_launcher_env
 from tracelab.collect.settings import Settings, validate_settings
@@ -64,8 +65,9 @@ def _count_gpus(settings: Settings, environment: Mapping[str, str]) -> int:
     """Count the visible GPUs; raises UsageError for an automatic device where torch cannot use the node's GPU."""
     if settings.device == "cpu":
         return 0
-    if listed := len(list_gpus(environment)):
-        return listed
+    listed = list_gpus(environment)
+    if listed and listed[0].source != Amdgpu.source:  # torch for the CPU is common beside graphics of AMD
+        return len(listed)
     hidden = visible_device_entries(environment) == []
     counted = None if hidden else count_torch_gpus(environment)
     if settings.device == "auto" and counted == 0 and gpu_source.NVIDIA_DRIVER.exists():

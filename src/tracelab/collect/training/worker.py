@@ -295,6 +295,7 @@ def software_versions(torch: Any, context: model_setup.RankContext) -> dict[str,
     return {
         "torch_version": str(torch.__version__),
         "cuda_version": torch.version.cuda if context.cuda else None,
+        "hip_version": torch.version.hip if context.cuda else None,
         "cudnn_version": torch.backends.cudnn.version() if context.cuda else None,
         "nccl_version": ".".join(map(str, torch.cuda.nccl.version())) if context.cuda else None,
         "gpu": torch.cuda.get_device_name(context.device) if context.cuda else None,
