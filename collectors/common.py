@@ -1,6 +1,6 @@
-"""What workloads share: importing torchvision anywhere, accuracy, and number formats."""
+"""What workloads share: importing torchvision and transformers anywhere, accuracy, and number formats."""
 
-import importlib
+import importlib.util
 import sys
 from types import ModuleType
 
@@ -27,6 +27,16 @@ def torchvision() -> ModuleType:
         operators.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     _DECLARED.append(operators)
     return importlib.import_module("torchvision")
+
+
+def transformers() -> ModuleType:
+    """Import Hugging Face's transformers, and before it torchvision, which it imports where that is installed."""
+    try:
+        if importlib.util.find_spec("torchvision"):
+            torchvision()
+        return importlib.import_module("transformers")
+    except ModuleNotFoundError as error:
+        raise ValueError("huggingface needs the package transformers; run pip install transformers") from error
 
 
 def accuracy(scores: Tensor, labels: Tensor) -> Tensor:

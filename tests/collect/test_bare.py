@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.needs import needs_torch
-from tracelab.collect.settings import Settings, as_json, command_words, from_json, non_default_options
+from tracelab.collect.settings import Settings, as_json, command_words, from_json, non_default_options, recorded_options
 from tracelab.collect.workloads import find_workload, list_workloads
 from tracelab.errors import UsageError
 
@@ -70,8 +70,8 @@ def test_a_workload_trains_where_nothing_else_is_installed(tmp_path: Path) -> No
 
 
 def test_the_workloads_are_the_files_that_have_one() -> None:
-    ours = {"collectives", "copies", "decoder", "gemm", "image_classification", "inference", "streams", "transformer"}
-    ours |= {"triad"}
+    ours = {"collectives", "copies", "decoder", "gemm", "huggingface", "image_classification", "inference", "streams"}
+    ours |= {"transformer", "triad"}
     assert (set(list_workloads()), all(each.about for each in list_workloads().values())) == (ours, True)
 
 
@@ -94,3 +94,10 @@ def test_the_command_line_of_a_run_holds_what_was_changed_and_no_folders() -> No
     asked = Settings("gemm", set={"size": "8"}, data_root=Path("/home/someone/cifar"), pin_memory=True, batch_size=8)
     assert command_words(asked) == ["gemm", "--set", "size=8", "--data-root", "cifar", "--pin-memory"]
     assert non_default_options(asked, leaving_out=("set", "data_root")) == {"pin_memory": True}
+
+
+@pytest.mark.parametrize(("model", "name"), [("/home/someone/llama", "llama"), ("meta/llama", "meta/llama")])
+def test_a_model_s_folder_is_not_written_down(model: str, name: str) -> None:
+    settings = Settings("huggingface", model=model)
+    assert command_words(settings) == ["huggingface", "--model", name]
+    assert recorded_options(settings)["model"] == name

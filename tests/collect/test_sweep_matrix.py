@@ -123,7 +123,7 @@ def test_names_that_would_be_too_long_or_alike_end_in_a_digest() -> None:
         ("workload = 'gemm'\n[axis]\nbatch_size = [1]", "no key 'axis'; did you mean 'axes'?"),
         ("workload = 'gemm'\nname = 'a b'", "'a b' is not a valid run name"),
         ("workload = 'gemm'\n[axes]\n'set.sise' = [1]", "no setting of gemm 'sise'; did you mean 'size'?"),
-        ("workload = 'gemm'\n[axes]\nparallel = ['none', 'tp']", "cell S-tp: no value of --parallel 'tp'"),
+        ("workload = 'gemm'\n[axes]\nparallel = ['none', 'pp']", "cell S-pp: no value of --parallel 'pp'"),
         (f"workload = 'gemm'\n[axes]\nseed = {list(range(101))}\nbatch_size = {list(range(1, 101))}", "10,100 cells"),
     ],
 )  # fmt: skip

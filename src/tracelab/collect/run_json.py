@@ -39,7 +39,7 @@ def initial_run_json(settings: Settings, workload: Workload, placement: Placemen
         "run": run,
         "program": " ".join(options.command_words(settings, options.NOT_VARIED + options.CAPTURE_OPTIONS)),
         "workload": workload.name,
-        "model": (settings.model or workload.default_model) if workload.uses("model") else None,
+        "model": _model(settings, workload) if workload.uses("model") else None,
         "dataset": settings.data if trains else None,
         "image_size": settings.image_size if images else None,
         **{name: value if trains else None for name, value in learning.items()},
@@ -75,6 +75,10 @@ def initial_run_json(settings: Settings, workload: Workload, placement: Placemen
         "expects": _expected(settings, placement),
         "launch": {"token": placement.job.token} if placement.job.token else None,
     }
+
+
+def _model(settings: Settings, workload: Workload) -> str | None:
+    return workload.default_model if settings.model is None else options.hide_folders(settings.model)
 
 
 def final_run_json(description: Mapping[str, Any], outcomes: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:

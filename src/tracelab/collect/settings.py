@@ -164,7 +164,7 @@ def command_words(settings: Settings, leaving_out: tuple[str, ...] = ()) -> list
             case Path():
                 line += [option, value.name]
             case _:
-                line += [option, str(value)]
+                line += [option, hide_folders(str(value)) if name == "model" else str(value)]
     return line
 
 
@@ -179,7 +179,13 @@ def json_values(settings: Settings) -> dict[str, Any]:
 def recorded_options(settings: Settings) -> dict[str, Any]:
     """Return every option for run.json. Paths keep their last part alone: run.json may be shared."""
     values = {name: value for name, value in json_values(settings).items() if name not in ("out", "force")}
+    values["model"] = None if settings.model is None else hide_folders(settings.model)
     return values | {name: Path(values[name]).name for name in PATH_OPTIONS if values[name] is not None}
+
+
+def hide_folders(name: str) -> str:
+    """Return the last part of a model's name that is a path, and any other name as it is."""
+    return Path(name).name if name.startswith(("/", "~", ".")) else name
 
 
 def as_json(settings: Settings) -> str:

@@ -73,18 +73,27 @@ def _shard(context: RankContext, network: Any) -> Any:  # noqa: ANN401
         whole_policy = MixedPrecisionPolicy(**types, output_dtype=torch.float32)
     mesh = torch.distributed.init_device_mesh(context.device.type, (context.job.world_size,))
     common = {"mesh": mesh, **_RESHARD[settings.fsdp_reshard]}
-    for part in _large_parts(torch, network) if settings.fsdp_wrap == "parts" else ():
+    for part in find_large_parts(torch, network) if settings.fsdp_wrap == "parts" else ():
         fully_shard(part, mp_policy=part_policy, **common)
     return fully_shard(network, mp_policy=whole_policy, **common)
 
 
-def _large_parts(torch: Any, network: Any) -> Iterator[Any]:  # noqa: ANN401
-    """Yield the large children, of lists each member; tied weights stay with the rest of the model, which has both."""
-    parts = []
-    for child in network.children():
-        parts += list(child) if isinstance(child, torch.nn.ModuleList | torch.nn.Sequential) else [child]
+def find_large_parts(torch: Any, network: Any) -> Iterator[Any]:  # noqa: ANN401
+    """Yield the large parts of a model; tied weights stay with the rest of the model, which has both uses."""
+    parts = list(_parts(torch, network))
     owners = Counter(parameter for part in parts for parameter in part.parameters())
     for part in parts:
         own = list(part.parameters())
         if sum(each.numel() for each in own) >= SHARDED_PARAMETERS and all(owners[each] == 1 for each in own):
             yield part
+
+
+def _parts(torch: Any, network: Any) -> Iterator[Any]:  # noqa: ANN401
+    """Yield the members of lists of modules, such as blocks, also where a child has the list, and other children."""
+    for child in network.children():
+        if isinstance(child, torch.nn.ModuleList | torch.nn.Sequential):
+            yield from child
+        elif any(isinstance(each, torch.nn.ModuleList) for each in child.modules()):
+            yield from _parts(torch, child)
+        else:
+            yield child
