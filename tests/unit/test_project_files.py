@@ -159,6 +159,20 @@ def test_a_base_image_has_a_version(path: Path) -> None:
     assert [image for image in images if not re.search(r":\d", image)] == []
 
 
+def test_the_recipe_for_apptainer_builds_the_image_of_the_dockerfile() -> None:
+    recipe = (ROOT / "docker" / "node.def").read_text("utf-8")
+    dockerfile = ROOT / "docker" / "node.Dockerfile"
+    sections = dict(re.findall(r"^%(\w+)\n((?: .*\n|\n)*)", recipe, re.MULTILINE))
+    files = [line.split() for line in sections["files"].splitlines() if line.strip()]
+    assert sorted(source for source, _ in files) == sorted(copied(dockerfile))
+    assert [target for source, target in files] == [f"/opt/tracelab/{source}" for source, _ in files]
+    (base,) = (rest for name, rest in instructions(dockerfile) if name == "ARG")
+    assert f"From: {base.removeprefix('BASE=')}\n" in recipe
+    (installs,) = (rest for name, rest in instructions(dockerfile) if name == "RUN" and "pip install" in rest)
+    commands = re.findall(r"pip install[^&\n]*", installs)
+    assert [each.strip() for each in commands] == re.findall(r"pip install.*", sections["post"])
+
+
 def test_extras_that_pages_and_dockerfiles_install_exist() -> None:
     files = [*DOCKERFILES, *ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "Makefile"]
     text = "\n".join(path.read_text("utf-8") for path in files)
