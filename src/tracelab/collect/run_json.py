@@ -98,22 +98,30 @@ def final_run_json(description: Mapping[str, Any], outcomes: Mapping[int, Mappin
     }
     if cost.get("problem"):
         notes["complexity"] = cost["problem"]
+    environment = first.get("environment", description["environment"])
     files = [file for _, outcome in sorted(outcomes.items()) for file in outcome.get("files", ())]
     return {
         **description,
         **known,
-        "environment": first.get("environment", description["environment"]),
+        "environment": environment,
         "ended_at": datetime.now(UTC).isoformat(),
         "versions": description["versions"] | versions,
         "capture": description["capture"] | {"files": files},
-        "ranks": {str(rank): _rank(outcome) for rank, outcome in sorted(outcomes.items())},
+        "ranks": {str(rank): _rank(outcome, environment) for rank, outcome in sorted(outcomes.items())},
         **notes,
     }
 
 
-def _rank(outcome: Mapping[str, Any]) -> dict[str, Any]:
-    kept = ("status", "error", "gpus", "steps", "windows", "kernels", "copies", "seconds")
-    return {name: outcome[name] for name in kept if outcome.get(name) is not None}
+def _rank(outcome: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
+    """Return the entries of one rank, with the variables that it has differently from the first (None: not at all).
+
+    A NCCL_SOCKET_IFNAME that one node lacks slows all of them.
+    """
+    kept = ("status", "error", "host", "gpus", "steps", "windows", "kernels", "copies", "seconds")
+    own = outcome.get("environment", environment)
+    differing = {name: own.get(name) for name in sorted({*own, *environment}) if own.get(name) != environment.get(name)}
+    described = {name: outcome[name] for name in kept if outcome.get(name) is not None}
+    return described | ({"environment": differing} if differing else {})
 
 
 def describe_machine() -> dict[str, Any]:

@@ -12,6 +12,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import sys
 import threading
 import time
@@ -137,6 +138,7 @@ def _run_task(task: RankTask, outcome: dict[str, Any], cancellation: Cancellatio
     options = task.settings
     context = _rank_context(torch, task)
     outcome["versions"] = software_versions(torch, context)
+    outcome["host"] = socket.gethostname()
     outcome["environment"] = recorded_environment(os.environ)
     outcome["gpus"] = [identify_gpu(torch, device) for device in context.devices] or None
     write_json(task.scratch / PARTIAL_OUTCOME, outcome)
