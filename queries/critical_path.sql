@@ -13,7 +13,7 @@
 -- chart = { kind = "bars", x = "class", y = ["dur_ns"] }
 -- [params]
 -- common = ["run", "rank"]
--- by = { default = "class", choices = ["class", "rank", "op"], about = "divide each class further" }
+-- by = { default = "class", choices = ["class", "rank", "op"], about = "what the rows are of" }
 -- step = { type = "integer", example = 3, about = "only this step: from its first start on any rank to its last end" }
 -- step_name = "common"
 -- [columns]

@@ -1,10 +1,11 @@
 -- FLOPs and bytes of ops by the shapes of what they take, without counters: which ops compute how fast, and what is not known.
--- A row is one run, rank, device, op and shapes; calls that cost different FLOPs (another stride) have rows of their own.
--- The formula is the first of queries/op_formulas.csv whose pattern is the op's name. An op inside one that has a formula is
--- part of it: so is a kernel that it launches (see op_summary). Ops without a formula have a row a name where they launch
--- GPU rows themselves, and what no op launched has one without a name, so that gpu_ns adds up to the device's GPU rows.
--- Rates are of busy_ns, which counts GPU rows of one call that run at once only once. `least_bytes` reads each tensor once and
--- writes each result once, so that most_flop_per_byte is an upper bound of the intensity. Shapes have to be recorded: record_shapes=True of the PyTorch profiler.
+-- A row is one run, rank, device (that of a call's first GPU row, NULL without any), op and shapes; calls that cost other FLOPs,
+-- as with another stride, have rows of their own. The formula is the first of queries/op_formulas.csv whose pattern is the op's
+-- name. An op inside one that has a formula is part of it, and so is a kernel that it launches (see op_summary). Ops without a
+-- formula have a row a name where they launch GPU rows themselves, and what no op launched has one without a name, so that
+-- gpu_ns adds up to the durations of all GPU rows. Rates are of busy_ns, in which GPU rows of one call that run at once count
+-- once. `least_bytes` reads each tensor once and writes each result once, so that most_flop_per_byte is an upper bound of the
+-- intensity. Shapes have to be recorded: record_shapes=True of the PyTorch profiler.
 -- /// query
 -- title = "FLOPs by shapes"
 -- needs = ["ops"]
@@ -13,12 +14,11 @@
 -- chart = { kind = "bars", x = "op", y = ["flop"], by = "run" }
 -- [params]
 -- common = ["run", "rank"]
--- kind = { type = "text", example = "gemm", about = "only ops of this kind: gemm, convolution, attention, norm, softmax, elementwise, reduction, embedding, copy, generated" }
+-- op_kind = { type = "text", example = "gemm", about = "only ops of this kind: gemm, convolution, attention, norm, softmax, elementwise, reduction, embedding, copy, generated" }
 -- ceilings = "common"
 -- ceilings_run = "common"
 -- [columns]
--- common = ["run", "rank"]
--- device = "Device of the first GPU row of a call; NULL where it launches none."
+-- common = ["run", "rank", "device"]
 -- op = "Op name; NULL for GPU rows that no op launched."
 -- shapes = "Sizes of what it takes, as recorded; NULL where the op has no formula."
 -- types = "Types of what it takes, as recorded; NULL where the op has no formula."
@@ -105,26 +105,8 @@ api as (
     from api_calls
     where matches(run, $run) and matches(rank, $rank)
 ),
-launched as materialized (
-    select id, run, source, pid, external_id, call_tid, call_start_ns from with_calls('activity', 'api')
-),
-calls_by_id as (
-    select run, source, pid, external_id, min(id) as op, arg_min_null(tid, id) as tid, arg_min_null(start_ns, id) as start_ns
-    from calls
-    where external_id in (select external_id from launched where call_start_ns is null)
-    group by run, source, pid, external_id
-),
-points as materialized (  -- what an op launched without a recorded call lies at its start
-    select
-        l.id, l.run, l.source, l.pid,
-        case when l.call_start_ns is null then o.tid else l.call_tid end as tid,
-        coalesce(l.call_start_ns, o.start_ns) as at_ns,
-        case when l.call_start_ns is null then o.op end as op
-    from launched as l
-    left join calls_by_id as o
-        on l.call_start_ns is null and l.run = o.run and l.source = o.source and l.pid is not distinct from o.pid
-        and l.external_id = o.external_id
-    where l.call_start_ns is not null or o.op is not null
+points as materialized (
+    from launch_points('activity', 'api', 'calls')
 ),
 in_counted as materialized (
     from innermost('counted_calls', 'points')
@@ -261,5 +243,5 @@ select
     coalesce(t.covered_ns, 0) / nullif(t.gpu_activity_ns, 0) as covered_ratio
 from peaked as p
 join totals as t on p.run = t.run and p.rank = t.rank
-where matches(p.kind, $kind)
+where matches(p.kind, $op_kind)
 order by p.run, p.rank, coalesce(p.gpu_ns, 0) desc, p.flop * p.calls desc nulls last, p.op, p.device, p.shapes, p.types, p.flop

@@ -251,3 +251,28 @@ from (
     select parent & 2147483647 as kind, 0, -sum(dur_ns) from _nest where parent is not null group by kind
 )
 group by kind;
+
+-- launch_points(work, calls, ops): where on a thread each row of `work` (id, run, source, pid, correlation, external_id) was
+-- launched: the start of its call (API calls: run, source, pid, tid, correlation, start_ns, end_ns), else of the op (run, source,
+-- pid, tid, id, start_ns, external_id) with its external_id, whose id is then in `op`. A row is one launched row: id, run,
+-- source, pid, tid, at_ns; others are left out.
+create or replace macro launch_points(work, calls, ops) as table
+with _launched as materialized (
+    select id, run, source, pid, external_id, call_tid, call_start_ns from with_calls(work, calls)
+),
+_ops_by_id as (
+    select run, source, pid, external_id, min(id) as op, arg_min_null(tid, id) as tid, arg_min_null(start_ns, id) as start_ns
+    from query_table(ops)
+    where external_id in (select external_id from _launched where call_start_ns is null)
+    group by run, source, pid, external_id
+)
+select
+    l.id, l.run, l.source, l.pid,
+    case when l.call_start_ns is null then o.tid else l.call_tid end as tid,
+    coalesce(l.call_start_ns, o.start_ns) as at_ns,
+    o.op
+from _launched as l
+left join _ops_by_id as o
+    on l.call_start_ns is null and l.run = o.run and l.source = o.source and l.pid is not distinct from o.pid
+    and l.external_id = o.external_id
+where l.call_start_ns is not null or o.op is not null;

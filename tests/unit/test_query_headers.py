@@ -33,6 +33,7 @@ ROWS = {
         {"name": "gloo:all_reduce", "scope": "cpu", "start_ns": 4, "dur_ns": 3},
     ],
     "ops": [{"name": "aten::mm", "start_ns": 0, "dur_ns": 4, "external_id": 1}],
+    "python_frames": [{"name": "nn.Module: Linear_0", "start_ns": 0, "dur_ns": 12}],
     "collectives": [{"origin": "kernel", "raw_name": "allreduce", "start_ns": 0, "dur_ns": 10, "group_size": 2}],
     "memory_events": [{"device": 0, "time_ns": 1, "address": 64, "size_bytes": 8, "allocated_bytes": 8}],
     "kernel_metrics": [
@@ -505,7 +506,12 @@ def extreme() -> MemoryStore:
     style = {"scope": "cpu", "args": '{"style": "push_pop"}'}
     tables |= {"annotations": [span | style | {"name": f"step {at}"} for at, span in enumerate(spans)]}
     tables["annotations"] += [span | style | {"name": "gloo:all_reduce"} for span in spans]
-    tables |= {"ops": [span | {"name": "aten::mm"} for span in spans]}
+    largest = {
+        "input_shapes": f"[[{2**63 - 1},{2**63 - 1}],[{2**63 - 1},{2**63 - 1}]]",
+        "input_types": '["float","float"]',
+    }
+    tables |= {"ops": [span | {"name": "aten::mm"} | shapes for span in spans for shapes in ({}, largest)]}
+    tables |= {"python_frames": [span | {"name": f"nn.Module: Linear_{at}"} for at, span in enumerate(spans)]}
     noted = {"origin": "kernel", "raw_name": "allreduce", "dtype": "Float", "in_elements": 2**63 - 1, "group_size": 2}
     tables |= {"collectives": [event | noted | {"size_bytes": 2**63 - 1} for event in events]}
     tables |= {

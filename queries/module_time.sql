@@ -1,0 +1,252 @@
+-- How long the GPU works for each nn.Module, in the forward and the backward pass and in recomputation: a tree of modules.
+-- A row is one run, rank and place in the tree of modules; `module` names the modules around it, too. A GPU row belongs
+-- to the innermost module whose forward pass ran when it was launched, on the launching thread. One that a backward op
+-- launched belongs to the module of its forward op, by autograd's sequence number. What a module's forward pass launches
+-- within the backward pass is recomputation, as of torch.utils.checkpoint; it counts at the module's place in the tree. GPU rows of no module have rows without a
+-- module, one a phase: optimizer within ranges of Optimizer.step, else forward, backward or other. Own times add
+-- up to the durations of all GPU rows. Modules are recorded with with_stack=True of the PyTorch profiler.
+-- /// query
+-- title = "Time by module"
+-- needs = ["python_frames"]
+-- subject = "kernels"
+-- show = ["run", "rank", "module", "calls", "forward_ns", "backward_ns", "recompute_ns", "of_gpu_activity_ratio"]
+-- chart = { kind = "bars", x = "module", y = ["own_ns"], by = "run" }
+-- [params]
+-- common = ["run", "rank"]
+-- by = { default = "module", choices = ["module", "class"], about = "what the rows are of" }
+-- most_depth = { type = "integer", example = 2, about = "only modules of at most that depth" }
+-- [columns]
+-- common = ["run", "rank"]
+-- module = "The modules around it and itself, outermost first, joined by /; with --by class the class; NULL outside of all."
+-- class = "Class of the module."
+-- depth = "Number of modules in `module`; with --by class NULL."
+-- layer = "The innermost module around, or itself, of whose class its parent has at least three: Block_3."
+-- phase = "Of rows without a module: optimizer, forward, backward or other; else NULL."
+-- calls = "Forward passes, recomputed ones included."
+-- cpu_ns = "Their durations on the CPU, added up; with --by class of the outermost ones of the class."
+-- gpu_ns = "forward_ns + backward_ns + recompute_ns, and of rows without a module own_ns."
+-- own_ns = "Durations of GPU rows that belong to the module itself, to none inside."
+-- forward_ns = "Durations of GPU rows of the forward pass, those of modules inside included."
+-- backward_ns = "The same of the backward pass."
+-- recompute_ns = "The same of forward passes within the backward pass."
+-- gpu_rows = "GPU rows of the module and those inside: kernels, copies, memsets and whole graphs."
+-- of_gpu_activity_ratio = "gpu_ns / gpu_activity_ns."
+-- gpu_activity_ns = "Durations of all GPU rows of the rank, added up."
+-- ///
+with recursive frames as materialized (
+    select
+        row_number() over () as id, run, source, rank, pid, tid, substr(name, 12) as name,
+        regexp_replace(substr(name, 12), '_\d+$', '') as class, start_ns, end_ns
+    from python_frames
+    where matches(run, $run) and matches(rank, $rank) and starts_with(name, 'nn.Module: ') and has_valid_interval(start_ns, end_ns)
+),
+nest as materialized (
+    select id, parent, depth from nesting('frames')
+),
+found_places(id, path, depth) as (
+    select n.id, [f.name], 1
+    from nest as n
+    join frames as f on n.id = f.id
+    where n.parent is null
+    union all
+    select n.id, list_append(p.path, f.name), p.depth + 1
+    from found_places as p
+    join nest as n on n.parent = p.id
+    join frames as f on n.id = f.id
+    where n.depth = p.depth + 1
+),
+homes as (  -- the only place of a module that is called within others: where it is recomputed, it has none around it
+    select f.run, f.rank, f.name, any_value(p.path) as path
+    from found_places as p
+    join frames as f on p.id = f.id
+    where p.depth > 1
+    group by f.run, f.rank, f.name
+    having min(p.path) = max(p.path)
+),
+places as materialized (
+    select p.id, case when h.path is null then p.path else list_concat(h.path, p.path[2:]) end as path
+    from found_places as p
+    join frames as f on p.id = f.id
+    left join homes as h on f.run = h.run and f.rank = h.rank and p.path[1] = h.name
+),
+host_ops as materialized (
+    select
+        row_number() over () as id,
+        run, source, pid, tid, name, start_ns, end_ns, external_id, sequence_number,
+        coalesce(forward_tid, 0) > 0 as is_backward
+    from ops
+    where matches(run, $run) and matches(rank, $rank)
+),
+activity as materialized (
+    select
+        row_number() over () as id, run, source, rank, pid, correlation, external_id,
+        case when has_valid_interval(start_ns, end_ns) then dur_ns else 0 end as gpu_ns
+    from gpu_activity
+    where matches(run, $run) and matches(rank, $rank)
+),
+api as (
+    select run, source, pid, tid, correlation, start_ns, end_ns
+    from api_calls
+    where matches(run, $run) and matches(rank, $rank)
+),
+points as materialized (
+    from launch_points('activity', 'api', 'host_ops')
+),
+engine_calls as materialized (
+    select id, run, source, pid, tid, start_ns, end_ns
+    from host_ops
+    where starts_with(name, 'autograd::engine::evaluate_function')
+),
+optimizers as materialized (
+    select row_number() over () as id, run, source, pid, tid, start_ns, end_ns
+    from annotations
+    where matches(run, $run) and matches(rank, $rank) and scope = 'cpu' and starts_with(name, 'Optimizer.step')
+),
+backward_ops as materialized (
+    select id, run, source, pid, tid, start_ns, end_ns, sequence_number
+    from host_ops
+    where is_backward and sequence_number is not null
+),
+forward_points as materialized (  -- where the forward op of each backward op began
+    select b.id, f.run, f.source, f.pid, f.place.tid as tid, f.place.start_ns as at_ns
+    from backward_ops as b
+    join (
+        select
+            run, source, pid, sequence_number,
+            max_by({'tid': tid, 'start_ns': start_ns}, (start_ns, -end_ns, id)) as place
+        from host_ops
+        where not is_backward and sequence_number is not null and has_valid_interval(start_ns, end_ns)
+        group by run, source, pid, sequence_number
+        having min(tid) is not distinct from max(tid)
+    ) as f
+        on b.run = f.run and b.source = f.source and b.pid is not distinct from f.pid and b.sequence_number = f.sequence_number
+),
+forward_frames as materialized (
+    select id, parent as frame from innermost('frames', 'forward_points')
+),
+placed as (
+    select
+        a.run, a.source, a.rank, a.id, a.gpu_ns,
+        f.start_ns >= e.start_ns or f.id is not null and e.id is null as in_module,
+        case
+            when f.id is not null and e.id is null then 'forward'
+            when f.start_ns >= e.start_ns then 'recompute'
+            when e.id is not null then 'backward'
+            when o.id is not null then 'optimizer'
+            when p.op is not null or p.tid is not null then 'forward'
+            else 'other'
+        end as phase,
+        case when in_module then f.id when e.id is not null then r.frame end as frame
+    from activity as a
+    left join points as p on a.id = p.id
+    left join innermost('frames', 'points') as i on a.id = i.id
+    left join frames as f on i.parent = f.id
+    left join innermost('engine_calls', 'points') as j on a.id = j.id
+    left join engine_calls as e on j.parent = e.id
+    left join innermost('backward_ops', 'points') as b on a.id = b.id
+    left join forward_frames as r on b.parent = r.id
+    left join innermost('optimizers', 'points') as o on a.id = o.id
+),
+own as materialized (
+    select
+        a.run, a.rank, p.path, case when p.path is null then case a.phase when 'recompute' then 'other' else a.phase end end as phase,
+        sum(a.gpu_ns) as own_ns,
+        coalesce(sum(a.gpu_ns) filter (a.phase = 'forward'), 0) as forward_ns,
+        coalesce(sum(a.gpu_ns) filter (a.phase = 'backward'), 0) as backward_ns,
+        coalesce(sum(a.gpu_ns) filter (a.phase = 'recompute'), 0) as recompute_ns,
+        count(*) as gpu_rows
+    from placed as a
+    left join places as p on a.frame = p.id
+    group by a.run, a.rank, p.path, case when p.path is null then case a.phase when 'recompute' then 'other' else a.phase end end
+),
+visited as materialized (  -- forward passes by their place in the tree
+    select f.run, f.rank, p.path, any_value(f.class) as class, count(*) as calls, sum(f.end_ns - f.start_ns) as cpu_ns
+    from places as p
+    join frames as f on p.id = f.id
+    group by f.run, f.rank, p.path
+),
+families as (  -- the classes of which a module has at least three inside
+    select run, rank, path[:-2] as parent, class
+    from visited
+    group by run, rank, parent, class
+    having count(*) >= 3
+),
+layered as materialized (
+    select v.run, v.rank, v.path, max_by(v.path[a.depth], a.depth) as layer
+    from visited as v
+    cross join lateral (select unnest(range(1, len(v.path) + 1)) as depth) as a
+    join visited as w on v.run = w.run and v.rank = w.rank and v.path[:a.depth] = w.path
+    join families as f on w.run = f.run and w.rank = f.rank and w.path[:-2] = f.parent and w.class = f.class
+    group by v.run, v.rank, v.path
+),
+inside as (  -- what lies in each module: once in itself and once in each module around it
+    select
+        run, rank, path[:depth] as path,
+        sum(own_ns) filter (depth = len(path)) as own_ns,
+        sum(forward_ns) as forward_ns, sum(backward_ns) as backward_ns, sum(recompute_ns) as recompute_ns,
+        sum(gpu_rows) as gpu_rows
+    from (select *, unnest(range(1, len(path) + 1)) as depth from own where path is not null)
+    group by run, rank, path[:depth]
+),
+classed as not materialized (
+    select id, run, source, pid, tid, class as part, start_ns, end_ns from frames
+),
+class_calls as (
+    select f.run, f.rank, f.class, count(*) as calls, sum(case when u.id is not null then f.end_ns - f.start_ns end) as cpu_ns
+    from frames as f
+    left join outermost('classed') as u on f.id = u.id
+    group by f.run, f.rank, f.class
+),
+in_classes as (
+    select
+        run, rank, class,
+        sum(own_ns) filter (class = regexp_replace(path[-1], '_\d+$', '')) as own_ns,
+        sum(forward_ns) as forward_ns, sum(backward_ns) as backward_ns, sum(recompute_ns) as recompute_ns,
+        sum(gpu_rows) as gpu_rows
+    from (
+        select *, unnest(list_distinct(list_transform(path, lambda name: regexp_replace(name, '_\d+$', '')))) as class
+        from own
+        where path is not null
+    )
+    group by run, rank, class
+),
+listed as (
+    select
+        v.run, v.rank, array_to_string(v.path, '/') as module, v.class, len(v.path) as depth, l.layer, null::varchar as phase,
+        v.calls, v.cpu_ns, i.own_ns, i.forward_ns, i.backward_ns, i.recompute_ns, i.gpu_rows
+    from visited as v
+    left join inside as i on v.run = i.run and v.rank = i.rank and v.path = i.path
+    left join layered as l on v.run = l.run and v.rank = l.rank and v.path = l.path
+    where $by = 'module' and ($most_depth is null or len(v.path) <= $most_depth)
+    union all
+    select
+        c.run, c.rank, c.class, c.class, null, null, null,
+        c.calls, c.cpu_ns, i.own_ns, i.forward_ns, i.backward_ns, i.recompute_ns, i.gpu_rows
+    from class_calls as c
+    left join in_classes as i on c.run = i.run and c.rank = i.rank and c.class = i.class
+    where $by = 'class'
+    union all
+    select run, rank, null, null, null, null, phase, 0, null, own_ns, null, null, null, gpu_rows
+    from own
+    where path is null
+),
+totals as (
+    select run, rank, sum(own_ns) as gpu_activity_ns from own group by run, rank
+)
+select
+    l.run, l.rank, l.module, l.class,
+    l.depth::bigint as depth,
+    l.layer, l.phase,
+    l.calls::bigint as calls,
+    as_bigint(l.cpu_ns) as cpu_ns,
+    as_bigint(case when l.module is null then l.own_ns else coalesce(l.forward_ns + l.backward_ns + l.recompute_ns, 0) end) as gpu_ns,
+    as_bigint(coalesce(l.own_ns, 0)) as own_ns,
+    as_bigint(case when l.module is not null then coalesce(l.forward_ns, 0) end) as forward_ns,
+    as_bigint(case when l.module is not null then coalesce(l.backward_ns, 0) end) as backward_ns,
+    as_bigint(case when l.module is not null then coalesce(l.recompute_ns, 0) end) as recompute_ns,
+    as_bigint(coalesce(l.gpu_rows, 0)) as gpu_rows,
+    gpu_ns / nullif(t.gpu_activity_ns, 0) as of_gpu_activity_ratio,
+    as_bigint(coalesce(t.gpu_activity_ns, 0)) as gpu_activity_ns
+from listed as l
+left join totals as t on l.run = t.run and l.rank = t.rank
+order by l.run, l.rank, gpu_ns desc, l.depth, l.module, l.phase

@@ -1,0 +1,48 @@
+"""Time by module on recorded traces."""
+
+import pytest
+
+from tests import corpus
+from tests.stores import kineto_corpus, second_kineto_corpus
+from tracelab.client import Lab
+
+pytestmark = corpus.needs_traces
+
+RECOMPUTED_KERNELS_NS, RECOMPUTED_MEMSETS_NS = 4_122_223, 87_735
+"""What TraceLens counts as recomputation of resnet_act_checkpoint: 591 kernels, and the memsets that it leaves out."""
+
+
+@pytest.fixture(scope="module")
+def labs(tmp_path_factory: pytest.TempPathFactory) -> list[Lab]:
+    folder = tmp_path_factory.getbasetemp().parent
+    return [Lab(kineto_corpus(folder)), Lab(second_kineto_corpus(folder))]
+
+
+@pytest.mark.parametrize("by", ["module", "class"])
+def test_own_times_add_up_to_all_gpu_rows(labs: list[Lab], by: str) -> None:
+    runs = 0
+    for lab in labs:
+        sums: dict[tuple[str, int], int] = {}
+        totals: dict[tuple[str, int], int] = {}
+        for row in lab.query("module_time", by=by).to_pylist():
+            key = (row["run"], row["rank"])
+            sums[key] = sums.get(key, 0) + row["own_ns"]
+            totals[key] = row["gpu_activity_ns"]
+            assert (
+                row["module"] is None or row["gpu_ns"] == row["forward_ns"] + row["backward_ns"] + row["recompute_ns"]
+            )
+        assert sums == totals
+        runs += len(sums)
+    assert runs > 12
+
+
+def test_recomputation_is_what_tracelens_counts(labs: list[Lab]) -> None:
+    rows = labs[1].query("module_time", run="resnet_act_checkpoint").to_pylist()
+    root = next(row for row in rows if row["depth"] == 1)
+    assert (root["module"], root["recompute_ns"]) == (
+        "DistributedDataParallel_0",
+        RECOMPUTED_KERNELS_NS + RECOMPUTED_MEMSETS_NS,
+    )
+    assert {row["layer"] for row in rows if row["class"] == "BasicBlock"} == {
+        f"CheckpointWrapper_{n}" for n in range(4)
+    }
