@@ -7,8 +7,6 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
-DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
-
 _DECLARED: list[torch.library.Library] = []
 """Keeps the declarations below alive."""
 
@@ -37,6 +35,13 @@ def transformers() -> ModuleType:
         return importlib.import_module("transformers")
     except ModuleNotFoundError as error:
         raise ValueError("huggingface needs the package transformers; run pip install transformers") from error
+
+
+def weight_dtype(precision: str) -> torch.dtype:
+    """Return the format in which weights of a precision are stored."""
+    if precision == "fp8":
+        raise ValueError("no weights are in fp8 here; use --precision bf16")
+    return {"fp16": torch.float16, "bf16": torch.bfloat16}.get(precision, torch.float32)
 
 
 def accuracy(scores: Tensor, labels: Tensor) -> Tensor:

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
-from common import DTYPES
+from common import weight_dtype
 
 
 @dataclass(frozen=True)
@@ -24,12 +25,16 @@ def truth(settings: Settings) -> dict[str, int]:
 
 def workload(settings: Settings) -> Callable[[], None]:
     """Return the step."""
-    like = {"device": settings.device, "dtype": DTYPES[settings.precision]}
-    left, right = torch.randn(2, settings.size, settings.size).to(**like)  # zeros would be faster than real work
-    product = torch.empty_like(left)
+    operands = torch.randn(2, settings.size, settings.size, device=settings.device)  # zeros would be faster to multiply
+    if settings.precision == "fp8":
+        left, right, scale = *operands.to(torch.float8_e4m3fn), torch.ones((), device=settings.device)
+        multiply = partial(torch._scaled_mm, left, right.t(), scale_a=scale, scale_b=scale, out_dtype=torch.bfloat16)
+    else:
+        left, right = operands.to(weight_dtype(settings.precision))
+        multiply = partial(torch.mm, left, right, out=torch.empty_like(left))
 
     def step() -> None:
         for _ in range(settings.repeats):
-            torch.mm(left, right, out=product)
+            multiply()
 
     return step

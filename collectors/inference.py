@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import decoder
 import torch
-from common import DTYPES
+from common import weight_dtype
 from decoder_model import Cache, rank_mesh, tensor_parallel
 
 
@@ -27,13 +27,14 @@ class Settings:
 
 def truth(settings: Settings) -> dict[str, int]:
     """Return what one step reads and writes, and the size of the model."""
-    network = build(settings, "meta")
-    size, tokens = network.size, settings.batch_size * (settings.prompt + settings.output - 1)
+    network, count = build(settings, "meta"), settings.batch_size
+    size, tokens = network.size, count * (settings.prompt + settings.output - 1)
+    element_bytes = next(network.parameters()).element_size()
     return {
         "parameters": sum(each.numel() for each in network.parameters()),
-        "prompt_tokens": settings.batch_size * settings.prompt,
-        "output_tokens": settings.batch_size * settings.output,
-        "cache_bytes": 2 * size.layers * size.kv_heads * size.head_width * tokens * DTYPES[settings.precision].itemsize,
+        "prompt_tokens": count * settings.prompt,
+        "output_tokens": count * settings.output,
+        "cache_bytes": 2 * size.layers * size.kv_heads * size.head_width * tokens * element_bytes,
     }
 
 
@@ -41,7 +42,7 @@ def build(settings: Settings, device: str) -> torch.nn.Module:
     """Build an untrained model on a device."""
     with torch.device(device):
         network = decoder.model(decoder.Settings(model=settings.model, attention=settings.attention))
-    return network.to(DTYPES[settings.precision])
+    return network.to(weight_dtype(settings.precision))
 
 
 def workload(settings: Settings) -> Callable[[], Iterator[tuple[str, int]]]:
@@ -51,8 +52,7 @@ def workload(settings: Settings) -> Callable[[], Iterator[tuple[str, int]]]:
         tensor_parallel(network, rank_mesh(settings.device))
     if settings.compile:
         network.compile(mode=settings.compile_mode)
-    torch.manual_seed(0)  # the same prompts on each rank
-    prompts = torch.randint(network.size.vocabulary, (count, settings.prompt)).to(settings.device)
+    prompts = torch.randint(network.size.vocabulary, (count, settings.prompt)).to(settings.device)  # alike on all ranks
     cache = Cache(settings.prompt + settings.output - 1)
 
     @torch.no_grad()

@@ -93,7 +93,7 @@ def final_run_json(description: Mapping[str, Any], outcomes: Mapping[int, Mappin
     versions.pop("pin_memory", None)
     notes = {
         name: first[name]
-        for name in ("weights", "truth", "classes", "dataset_size", "short_epoch")
+        for name in ("weights", "truth", "classes", "dataset_size", "short_epoch", "fp8_layers")
         if first.get(name) is not None
     }
     if cost.get("problem"):

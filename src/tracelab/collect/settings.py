@@ -247,6 +247,10 @@ _CONTRADICTIONS: tuple[tuple[Callable[[Settings], bool], str], ...] = (
         lambda s: s.parallel == "tp" and s.precision == "fp16",
         "--parallel tp and --precision fp16 exclude each other: ranks would scale their gradients apart; use bf16",
     ),
+    (
+        lambda s: s.parallel == "tp" and s.precision == "fp8",
+        "--parallel tp and --precision fp8 exclude each other: fp8 multiplies whole matrices only; use bf16",
+    ),
     (lambda s: s.cuda_graphs and s.compile, "--cuda-graphs and --compile exclude each other; choose one"),
     (lambda s: s.compile_mode != "default" and not s.compile, "--compile-mode needs --compile"),
     (

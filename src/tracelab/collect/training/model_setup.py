@@ -50,8 +50,9 @@ class RankContext:
 
     @property
     def lower_dtype(self) -> Any:  # noqa: ANN401
-        """The torch.dtype of mixed precision; None for fp32 and tf32."""
-        return {"fp16": self.torch.float16, "bf16": self.torch.bfloat16}.get(self.settings.precision)
+        """The torch.dtype of mixed precision, which fp8 uses outside of linear layers; None for fp32 and tf32."""
+        lower = {"fp16": self.torch.float16, "bf16": self.torch.bfloat16, "fp8": self.torch.bfloat16}
+        return lower.get(self.settings.precision)
 
     def to_device(self, batch: Any) -> list[Any]:  # noqa: ANN401  what a loader yields
         """Copy a batch to the device."""

@@ -31,7 +31,7 @@ from tracelab.collect.profiling.capture import NoProfiler, NvtxRanges, Profiler,
 from tracelab.collect.profiling.kineto import Kineto
 from tracelab.collect.profiling.schedule import build_schedule
 from tracelab.collect.run_folder import write_json
-from tracelab.collect.training import data_loading, model_setup, parallelism
+from tracelab.collect.training import data_loading, fp8, model_setup, parallelism
 from tracelab.collect.training.loop import PreparedWorkload, TrainingLoop
 from tracelab.collect.training.model_cost import count_model_cost
 from tracelab.collect.training.step_log import StepLog
@@ -201,6 +201,8 @@ def _check_support(module: Any, context: model_setup.RankContext) -> None:  # no
     name, devices = module.__name__, getattr(module, "DEVICES", ("cpu", "cuda"))
     if context.device.type not in devices:
         raise UsageError(f"{name} runs on {' and '.join(devices)} only; use --device {devices[0]}")
+    if context.settings.precision == "fp8":
+        fp8.check_support(context.torch, context.device)
     if context.settings.parallel == "tp" and not hasattr(module, "tensor_parallel"):
         raise UsageError(f"{name} defines no tensor_parallel(network, mesh); use --parallel ddp or fsdp")
     if not hasattr(module, "model"):
@@ -257,6 +259,8 @@ def _prepare_workload(module: Any, context: model_setup.RankContext, outcome: di
     if options.pretrained or options.weights is not None:
         path = options.weights or module.weights(own)
         outcome["weights"] = model_setup.load_weights(torch, network, path)
+    if options.precision == "fp8":
+        outcome["fp8_layers"] = fp8.convert_linears(torch, network)
     loader = data_loading.training_loader(torch, data, options, context.job)
     outcome["short_epoch"] = data_loading.check_length(loader, options)
     network = parallelism.parallelize(
