@@ -43,7 +43,13 @@ _SLOW = (
     *("collect/test_bare.py", "collect/test_model_cost.py", "unit/test_delays.py", "readers/test_nvprof_corpus.py"),
     *("readers/test_ncu_corpus.py", "readers/test_classes_corpus.py", "readers/test_slowdown_corpus.py"),
     *("compare/test_comparison.py", "compare/test_corpus.py", "compare/test_verdicts.py"),
-    *("collect/test_program_runs.py",),
+    *("collect/test_program_runs.py", "collect/test_decoder.py", "collect/test_accumulation.py"),
+    *(
+        "collect/test_sharding.py",
+        "collect/test_fp8.py",
+        "collect/test_gpu_workloads.py",
+        "collect/test_huggingface.py",
+    ),
 )
 """Files that take more than about three seconds, and the tests of the corpus: `make check` leaves them out."""
 
