@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import torch
 
+DEVICES = ("cpu", "cuda")  # Apple GPUs have no doubles
+
 
 @dataclass(frozen=True)
 class Settings:

@@ -42,7 +42,7 @@ class Settings:
     steps: int | None = _option(None, "Maximum steps per epoch.  [default: 10; all with --epochs]", least=1)
     warmup: int = _option(2, "Warm-up steps before the first epoch, not recorded.", least=0)
     validate: bool = _option(default=False, about="Measure accuracy on held-out data after each epoch.")
-    device: str = _option("auto", "Where to train.", choices=("auto", "cuda", "cpu"))
+    device: str = _option("auto", "Where to train; mps is an Apple GPU.", choices=("auto", "cuda", "mps", "cpu"))
     gpus: int | None = _option(None, "GPUs of this node; on a CPU, processes.  [default: all, or 1]", least=1)
     parallel: str = _option("none", "How to distribute training over GPUs.", choices=PARALLELISMS)
     precision: str = _option("fp32", "Number format of the computation.", choices=PRECISIONS)
@@ -233,8 +233,19 @@ _CONTRADICTIONS: tuple[tuple[Callable[[Settings], bool], str], ...] = (
         lambda s: (s.fsdp_wrap, s.fsdp_reshard) != ("parts", "auto") and s.parallel != "fsdp",
         "--fsdp-wrap and --fsdp-reshard need --parallel fsdp",
     ),
-    (lambda s: s.precision == "tf32" and s.device == "cpu", "--precision tf32 needs a GPU; use fp32 or bf16"),
-    (lambda s: s.cuda_graphs and s.device == "cpu", "--cuda-graphs needs a GPU"),
+    (
+        lambda s: s.device == "mps" and s.parallel != "none",
+        "--device mps is one GPU, and torch has no communication between processes on it; use --parallel none",
+    ),
+    (
+        lambda s: s.device == "mps" and s.profiler in ("nsys", "ncu"),
+        "nsys and ncu record GPUs of NVIDIA, not --device mps; use --profiler kineto, which records the CPU side there",
+    ),
+    (
+        lambda s: s.precision == "tf32" and s.device in ("cpu", "mps"),
+        "--precision tf32 needs a GPU of NVIDIA; use fp32 or bf16",
+    ),
+    (lambda s: s.cuda_graphs and s.device in ("cpu", "mps"), "--cuda-graphs needs a GPU of NVIDIA or AMD"),
     (
         lambda s: s.cuda_graphs and s.parallel in ("dp", "fsdp", "tp"),
         "--cuda-graphs works with --parallel none or ddp only",

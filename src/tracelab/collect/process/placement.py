@@ -33,7 +33,7 @@ class Placement:
     def gpus(self) -> int:
         """Number of GPUs of the whole job."""
         if self.settings.device != "cuda":
-            return 0
+            return int(self.settings.device == "mps")
         return self.settings.gpus or 1 if self.settings.parallel == "dp" else self.world_size
 
     def rank_job(self, rank: int) -> Job:
@@ -63,7 +63,7 @@ def place_ranks(settings: Settings, environment: Mapping[str, str] | None = None
 
 def _count_gpus(settings: Settings, environment: Mapping[str, str]) -> int:
     """Count the visible GPUs; raises UsageError for an automatic device where torch cannot use the node's GPU."""
-    if settings.device == "cpu":
+    if settings.device in ("cpu", "mps"):
         return 0
     listed = list_gpus(environment)
     if listed and listed[0].source != Amdgpu.source:  # torch for the CPU is common beside graphics of AMD

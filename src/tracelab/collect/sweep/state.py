@@ -137,7 +137,7 @@ def _size(settings: Settings, workload: Workload) -> dict[str, int | None]:
     processes = requested if settings.parallel in MULTI_PROCESS_PARALLELISMS else 1
     batches = settings.accumulate * (1 if settings.parallel == "tp" else processes or 0)
     return {
-        "gpus": {"cuda": requested, "cpu": 0}.get(settings.device),
+        "gpus": {"cuda": requested, "mps": 1, "cpu": 0}.get(settings.device),
         "world_size": processes,
         "global_batch_size": settings.batch_size * batches if sized and batches else None,
     }

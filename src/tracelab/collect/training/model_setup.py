@@ -24,8 +24,13 @@ class RankContext:
 
     @property
     def cuda(self) -> bool:
-        """Whether the device is a GPU."""
+        """Whether the device is a GPU of NVIDIA or AMD, with torch.cuda's events and memory."""
         return bool(self.device.type == "cuda")
+
+    @property
+    def mps(self) -> bool:
+        """Whether the device is an Apple GPU."""
+        return bool(self.device.type == "mps")
 
     @property
     def devices(self) -> list[int]:
@@ -58,7 +63,7 @@ class RankContext:
         """Copy a batch to the device."""
         order = {"memory_format": self.torch.channels_last} if self.settings.channels_last else {}
         return [
-            tensor.to(self.device, non_blocking=True, **(order if tensor.dim() == 4 else {}))  # noqa: PLR2004  images
+            tensor.to(self.device, non_blocking=self.cuda, **(order if tensor.dim() == 4 else {}))  # noqa: PLR2004  images
             for tensor in batch
         ]
 

@@ -17,7 +17,7 @@ _POLL_S = 0.01
 
 @dataclass
 class Step:
-    """A running step. On a GPU its time is that between two events, because the CPU side runs ahead."""
+    """A running step. With torch.cuda its time is that between two events, because the CPU side runs ahead."""
 
     phase: str
     epoch: int | None
@@ -159,6 +159,8 @@ class StepLog:
         """Stop timing, and do no more: any work here would be part of the step in a profile."""
         if self.context.cuda:
             step.ended = self._event()
+        if self.context.mps:
+            self.context.torch.mps.synchronize()
         step.ended_ns = time.perf_counter_ns()
         step.dur_ns = step.ended_ns - step.begun_ns
         step.device_figures = None if loss is None else (loss.detach(), accuracy.detach())
@@ -234,7 +236,9 @@ class StepLog:
             step = self._ended.popleft()
             if step.device_figures is not None:
                 figures = torch.stack([each.float() for each in step.device_figures])
-                step.figures = torch.empty(2, pin_memory=self.context.cuda).copy_(figures, non_blocking=True)
+                step.figures = torch.empty(2, pin_memory=self.context.cuda).copy_(
+                    figures, non_blocking=self.context.cuda
+                )
                 step.device_figures, step.fetched = None, self._event() if self.context.cuda else None
             self._pending.append(step)
 

@@ -177,6 +177,10 @@ def _describe_unsaved(unsaved: Exception | None, task: RankTask) -> str | None:
 def _rank_context(torch: Any, task: RankTask) -> model_setup.RankContext:  # noqa: ANN401
     if task.settings.device == "cpu":
         return model_setup.RankContext(torch, task.settings, task.job, torch.device("cpu"))
+    if task.settings.device == "mps":
+        if not torch.backends.mps.is_available():
+            raise UsageError("torch sees no Apple GPU; use --device cpu, or a torch for macOS on Apple silicon")
+        return model_setup.RankContext(torch, task.settings, task.job, torch.device("mps"))
     if not torch.cuda.is_available():
         raise UsageError("torch sees no GPU; use --device cpu, or check nvidia-smi and torch.version.cuda")
     device = _choose_gpu(task.job, torch.cuda.device_count())
@@ -198,7 +202,7 @@ def _choose_gpu(job: Job, visible: int) -> int:
 
 def _check_support(module: Any, context: model_setup.RankContext) -> None:  # noqa: ANN401
     """Refuse settings that this workload does not support, before anything is built."""
-    name, devices = module.__name__, getattr(module, "DEVICES", ("cpu", "cuda"))
+    name, devices = module.__name__, getattr(module, "DEVICES", ("cpu", "cuda", "mps"))
     if context.device.type not in devices:
         raise UsageError(f"{name} runs on {' and '.join(devices)} only; use --device {devices[0]}")
     if context.settings.precision == "fp8":
@@ -296,6 +300,12 @@ def identify_gpu(torch: Any, device: int) -> dict[str, Any]:  # noqa: ANN401
     }
 
 
+def _gpu_name(torch: Any, context: model_setup.RankContext) -> str | None:  # noqa: ANN401
+    if context.mps:
+        return str(torch.backends.mps.get_name())
+    return str(torch.cuda.get_device_name(context.device)) if context.cuda else None
+
+
 def software_versions(torch: Any, context: model_setup.RankContext) -> dict[str, Any]:  # noqa: ANN401
     """Return versions and device facts that need torch."""
     return {
@@ -304,7 +314,7 @@ def software_versions(torch: Any, context: model_setup.RankContext) -> dict[str,
         "hip_version": torch.version.hip if context.cuda else None,
         "cudnn_version": torch.backends.cudnn.version() if context.cuda else None,
         "nccl_version": ".".join(map(str, torch.cuda.nccl.version())) if context.cuda else None,
-        "gpu": torch.cuda.get_device_name(context.device) if context.cuda else None,
+        "gpu": _gpu_name(torch, context),
         "pin_memory": data_loading.pins_memory(torch, context.settings),
         "threads": torch.get_num_threads(),
         "python_version": sys.version.split()[0],
