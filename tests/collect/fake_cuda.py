@@ -318,6 +318,37 @@ class Stream:
         return state.capturing
 
 
+class Graph:
+    """A CUDA graph: its replay takes as long as the work that was captured."""
+
+    def __init__(self):
+        self.work_ms = 0.0
+
+    def replay(self):
+        """Append the captured work to the queue."""
+        state.call("graph.replay")
+        state.submit(self.work_ms)
+
+
+class Capture:
+    """The context manager torch.cuda.graph: a stream of another GPU would capture nothing."""
+
+    def __init__(self, graph, stream=None):
+        if stream is None or stream.device.index != state.current:
+            raise BrokenRuleError("a graph is captured on a stream of another GPU than the work's")
+        self._graph = graph
+
+    def __enter__(self):
+        state.capturing, self._begin_ms = True, state.queue_ends_ms.get(state.current, 0.0)
+        state.queue_ends_ms[state.current] = now_ms()
+        self._first_ms = state.queue_ends_ms[state.current]
+
+    def __exit__(self, *_):
+        state.capturing = False
+        self._graph.work_ms = state.queue_ends_ms[state.current] - self._first_ms
+        state.queue_ends_ms[state.current] = self._begin_ms
+
+
 class OnDevice:
     """The context manager torch.cuda.device."""
 
@@ -494,7 +525,8 @@ def install(gpus, setattr_, *, log=None, work_ms=0.0):
     for name, function in modeled.items():
         words = 1 if name in ("set_device", "_sleep") else 0
         setattr_(torch.cuda, name, _logged(name, function, words))
-    for name, kind in (("Event", Event), ("Stream", Stream), ("device", OnDevice)):
+    kinds = {"Event": Event, "Stream": Stream, "device": OnDevice, "CUDAGraph": Graph, "graph": Capture}
+    for name, kind in kinds.items():
         setattr_(torch.cuda, name, kind)
     setattr_(torch.cuda.nvtx, "range", NvtxRange)
     setattr_(torch.cuda.nccl, "version", lambda: (2, 27, 5))

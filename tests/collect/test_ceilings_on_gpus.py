@@ -116,3 +116,31 @@ def test_one_gpu_alone_has_neither_peers_nor_collectives(measure):
         "collectives": "needs at least two GPUs",
     }
     assert result.skipped == {"p2p": "needs at least two GPUs", "collectives": "needs at least two GPUs"}
+
+
+def test_short_work_is_launched_by_a_graph_on_its_own_gpu(measure, monkeypatch):
+    from tracelab.collect.ceilings import timing
+
+    monkeypatch.setattr(timing, "_PAIR_S", 0.002)
+    monkeypatch.setattr(timing, "_BATCH_S", 0.002)
+    rows, calls, _ = measure("copies", gpu=("1",))
+    ends = {row["metric"]: row["counting"].rpartition("; ")[2] for row in rows if row["size_bytes"] == 4096}
+    pinned = [ends[name] for name in ("h2d_pinned", "d2h_pinned", "bidir_pinned")]
+    assert [text.rpartition(", ")[2] for text in pinned] == ["launched by a CUDA graph"] * 3
+    assert all(ends[name].endswith(" in a row") for name in ("h2d_pageable", "d2h_pageable"))
+    assert "graph.replay" in calls
+
+
+def test_work_that_waits_for_the_gpu_is_repeated_without_a_graph(monkeypatch):
+    import torch
+
+    from tracelab.collect.ceilings import timing
+    from tracelab.collect.ceilings.sizes import Sizes
+
+    monkeypatch.setattr(timing, "_PAIR_S", 0.005)
+    with fake_cuda.installed(monkeypatch, 1, work_ms=0.05) as state:
+        bench = timing.Bench(torch, torch.device("cuda", 0), Sizes(1, (), (), (), repeats=3, warmups=1, most_s=0.2))
+        numbers = torch.ones(4, device="cuda")
+        times = timing.measure_times(bench, lambda: numbers.sum().item())
+    assert (times.graphed, times.per_pair > 1, "graph.replay" in state.calls) == (False, True, False)
+    assert min(times.all_ns) >= 50_000

@@ -47,7 +47,7 @@ def measure_peer_copies(bench: Bench, source: int, target: int) -> Iterator[rows
         how = "through host memory: the GPUs cannot access each other"
     else:
         how = "peer access"
-    for size_bytes in bench.sizes.copies:
+    for size_bytes in bench.sizes.peer_copies:
         copy = _peer_copy(torch, source, target, size_bytes)
         # Streams of two GPUs wait for each other, which a capture on one of them cannot hold.
         yield rows.copy("p2p", size_bytes, size_bytes, f"bytes copied, once; {how}", _timed(bench, copy, graph=False))

@@ -112,6 +112,8 @@ def build_operands(bench: Bench, product: Product) -> tuple[Any, Any]:
     """
     torch, n = bench.torch, product.n
     dtype = getattr(torch, _DTYPES[product.precision])
+    if product.precision == "fp8" and _has_unsigned_zero(bench):
+        dtype = torch.float8_e4m3fnuz
 
     def operand(letter: str) -> Any:  # noqa: ANN401
         if dtype == torch.int8:
@@ -122,6 +124,13 @@ def build_operands(bench: Bench, product: Product) -> tuple[Any, Any]:
 
     right, left = (operand(letter) for letter in product.layout)
     return left, right
+
+
+def _has_unsigned_zero(bench: Bench) -> bool:
+    """Return whether the device computes the form of fp8 that MI300 has: its successors have that of NVIDIA."""
+    if not bench.cuda or bench.torch.version.hip is None:
+        return False
+    return "gfx94" in getattr(bench.torch.cuda.get_device_properties(bench.device), "gcnArchName", "")
 
 
 def build_product(bench: Bench, precision: str, left: Any, right: Any) -> Callable[[], Any]:  # noqa: ANN401

@@ -26,6 +26,11 @@ class Sizes:
     calls: int = 1
     """Calls of a collective between two readings of the clock."""
 
+    @property
+    def peer_copies(self) -> tuple[int, ...]:
+        """Return the sizes of copies between GPUs, of which a node of eight has 56 pairs."""
+        return tuple(dict.fromkeys((self.copies[0], self.copies[len(self.copies) // 2], self.copies[-1])))
+
 
 SIZES = {
     ("cuda", False): Sizes(
