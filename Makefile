@@ -21,7 +21,7 @@ LINT := $(PY) -m ruff check && $(PY) -m ruff format --check && $(PY) -m mypy
 PYTEST = $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: demo check test bench gpu-check gpu-compare venv lint wheel parser sanitize fuzz docs docs-check site data clean help
+.PHONY: demo check test bench gpu-check gpu-compare venv lint wheel parser sanitize fuzz pairs docs docs-check site data clean help
 
 demo: $(VENV)/.runtime  ## Ingest the runs in data/, run queries, check the answers, draw plots into demo-out/.
 	@$(PY) demo/run.py
@@ -66,6 +66,9 @@ sanitize: $(VENV)/.test  ## Check the parser natively, under AddressSanitizer an
 fuzz: $(VENV)/.test  ## Damage files of each reader 1,000 times, and Kineto traces for a minute. ARGS: of tests/fuzz/damage.py.
 	$(PY) -m tests.fuzz.damage $(ARGS)
 	$(PY) -m tests.fuzz.kineto_damage --seconds 60
+
+pairs: $(VENV)/.test $(VENV)/.trains  ## Run every workload and pair of options of collect train under the fake CUDA, in 10 minutes.
+	TRACELAB_ALL_PAIRS=1 $(PYTEST) tests/collect/test_option_pairs.py $(ARGS)
 
 docs: $(VENV)/.test  ## Write the reference, the cookbook and the console examples of docs/ and README.md.
 	$(PY) docs/generate.py

@@ -28,6 +28,7 @@ _SLOW = (
     *("readers/test_nsys_corpus.py", "cli/test_streaming.py", "unit/test_session.py", "study/", "cli/test_sql.py"),
     *("unit/test_ranks.py", "unit/test_result.py", "unit/test_roofline.py", "collect/test_ceilings.py"),
     *("unit/test_simulated_clocks.py", "unit/test_integrity.py", "collect/test_faults.py", "cli/test_query.py"),
+    *("collect/test_option_pairs.py", "collect/test_gpu_runs.py"),
     *("unit/test_matching.py", "unit/test_store.py", "unit/test_like.py", "unit/test_job_simulator.py"),
     *("report/", "readers/test_kineto_cut.py", "readers/test_kineto_damage.py", "unit/test_timeline.py"),
     *("unit/test_alignment.py", "readers/test_kineto_parser_any.py", "readers/test_summary_corpus.py"),

@@ -69,7 +69,7 @@ class ForkServer:
 
     def popen(self, argv: list[str], *, env: Mapping[str, str], stdin: int, stdout: IO[bytes], **options: Any) -> Any:
         """Start a rank as a fork, and every other program as `subprocess` does."""
-        if WORKER not in argv:
+        if WORKER not in argv or argv[0] != sys.executable:  # nsys and ncu start ranks themselves
             return subprocess.Popen(argv, env=env, stdin=stdin, stdout=stdout, **options)
         return self._fork("rank", argv[argv.index(WORKER) + 1 :], env, [stdin, stdout.fileno(), stdout.fileno()])
 

@@ -25,6 +25,8 @@ GPUS = "FAKE_CUDA_GPUS"
 """Environment variable with the number of GPUs of the node; children with it have the harness."""
 LOG = "FAKE_CUDA_LOG"
 """Environment variable with the folder of the logs, a file per process."""
+PROFILED = "FAKE_CUDA"
+"""Environment variable with the file of the fake nsys and ncu, which reads there what the program does."""
 WORK_MS = "FAKE_CUDA_WORK_MS"
 """Environment variable with the duration of one operation on the device, in milliseconds."""
 ALLOCATED_BYTES, RESERVED_BYTES, TOTAL_BYTES = 1 << 20, 2 << 20, 80 << 30
@@ -55,6 +57,7 @@ class State:
         self.gpus = gpus
         self.current = 0
         self.initialized = False
+        self.has_pending_work = False
         self.capturing = False
         self.replaying = False
         self.recording = False
@@ -76,6 +79,12 @@ class State:
         if self._log:
             self._log.write(line + "\n")
 
+    def tell_profiler(self, line):
+        """Write a line for the fake nsys or ncu around this process."""
+        if PROFILED in os.environ:
+            with Path(os.environ[PROFILED]).open("a") as file:
+                file.write(line + "\n")
+
     def ordinal(self, device=None):
         """Return the ordinal of a device; raises CUDA's error for one that does not exist."""
         if device is None:
@@ -90,7 +99,7 @@ class State:
 
     def submit(self, work_ms=None):
         """Append work to the queue of the current GPU and return the time at which it ends."""
-        self.initialized = True
+        self.initialized = self.has_pending_work = True
         begin = max(now_ms(), self.queue_ends_ms.get(self.current, 0.0))
         self.queue_ends_ms[self.current] = begin + (self.work_ms if work_ms is None else work_ms)
         return self.queue_ends_ms[self.current]
@@ -102,6 +111,7 @@ class State:
         if self.recording and self.step_is_open:
             raise BrokenRuleError(f"{name} within a recorded step: the profile shows a wait that the program has not")
         self.call("host-wait", name)
+        self.has_pending_work &= name not in ("synchronize", "Stream.synchronize")
         time.sleep(max(0.0, self.queue_ends_ms.get(self.current, 0.0) - now_ms()) / 1000)
 
 
@@ -184,11 +194,14 @@ class CudaOnCpu(TorchFunctionMode):
             state.call("pinned")
         if name in _PRODUCTS:
             self._check_autocast(name)
+            state.tell_profiler(f"kernel {name}")
 
     def _property(self, func, args, kwargs):
         if func == torch.Tensor.is_cuda.__get__:
             return is_marked(args[0])
         output = func(*args, **kwargs)
+        if func is torch.device or func.__name__ == "_parse_to":
+            return output
         if func.__name__ == "__set__":
             if is_marked(args[1]):
                 args[0]._on_gpu = True
@@ -401,14 +414,16 @@ def _start_window():
     if state.recording:
         raise BrokenRuleError("a window starts within another")
     state.recording = True
+    state.tell_profiler("start")
 
 
 def _stop_window():
     if not state.recording:
         raise BrokenRuleError("a window stops that has not started")
-    if not any(line.startswith("host-wait synchronize") for line in state.calls[-2:]):
+    if state.has_pending_work:
         raise BrokenRuleError("a window stops without waiting for the device: its last kernels are lost")
     state.recording = False
+    state.tell_profiler("stop")
 
 
 def _make_graphed_callables(network, sample_args, **_options):

@@ -14,6 +14,7 @@ from tracelab.collect.train import train
 FAKES = Path(__file__).parent / "fakes"
 TINY = {"device": "cuda", "steps": 2, "warmup": 1, "batch_size": 2, "sample_s": 0.0}
 SMALL = {"transformer": {"context": "8", "width": "16", "layers": "1", "heads": "2", "vocabulary": "16"}}
+SMALL |= {"decoder": {"sequence": "8"}, "triad": {}, "copies": {}, "streams": {}, "collectives": {}}
 SMALL |= {"image_classification": {}, "gemm": {"size": "8", "repeats": "2"}}
 
 
@@ -64,5 +65,7 @@ def open_node(folder, patch, gpus=2):
     """Return a node with this number of GPUs; nvidia-smi lists two."""
     patch.setenv(fake_cuda.GPUS, str(gpus))
     patch.setenv("PATH", str(FAKES), prepend=os.pathsep)
+    patch.setenv("PYTHONPATH", str(FAKES / "startup"), prepend=os.pathsep)
+    patch.setenv("OMP_NUM_THREADS", "1")  # two ranks, and tensors of some hundred numbers
     patch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     return GpuNode(folder, patch)

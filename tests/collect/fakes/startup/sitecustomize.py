@@ -1,0 +1,11 @@
+"""Install the fake CUDA in ranks that start as new processes, as under nsys and ncu."""
+
+import os
+import sys
+from pathlib import Path
+
+if "FAKE_CUDA_GPUS" in os.environ and "tracelab.collect.training.worker" in sys.orig_argv:
+    sys.path.append(str(Path(__file__).parents[4]))
+    from tests.collect import fake_cuda
+
+    fake_cuda.install_from_environment(Path(sys.orig_argv[-1]).name)

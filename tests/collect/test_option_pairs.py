@@ -1,0 +1,149 @@
+"""Every pair of options of `collect train` on a node with GPUs ends ok, or in one sentence of refusal."""
+
+import functools
+import itertools
+import os
+import re
+
+import pytest
+
+from tests.collect import gpu_node
+from tests.collect.option_pairs import cover_pairs, refusal
+from tests.needs import needs_torch
+from tracelab.collect.settings import OPTION_METADATA, Settings
+
+pytestmark = [needs_torch, pytest.mark.usefixtures("_forked_ranks")]
+
+SWITCH = (False, True)
+AXES = {
+    "parallel": ("none", "dp", "ddp", "fsdp"),
+    "precision": ("fp32", "tf32", "fp16", "bf16"),
+    "fsdp_precision": ("autocast", "policy"),
+    "profiler": ("none", "kineto"),
+    "window": ("step", "forward", "backward", "all"),
+    "optimizer": ("sgd", "adam", "adamw"),
+    "warmup": (1, 0, 2),
+    "epochs": (1, 2),
+    "data_fraction": (1.0, 0.05),
+    "workers": (0, 1),
+    "wait": (0, 1),
+    "accumulate": (1, 2),
+    "compile_mode": ("default", "reduce-overhead"),
+    "fsdp_wrap": ("parts", "model"),
+    "fsdp_reshard": ("auto", "always", "never"),
+    "cycles": (1, 2),
+    **dict.fromkeys(("cuda_graphs", "compile", "channels_last", "pin_memory", "validate"), SWITCH),
+    **dict.fromkeys(("memory", "shapes", "flops"), SWITCH),
+}
+EVERYTHING = os.environ.get("TRACELAB_ALL_PAIRS") == "1"
+if EVERYTHING:  # stacks of torch in Python take seconds
+    AXES["stacks"] = SWITCH
+FIXED = {"workload": "transformer", "device": "cuda", "steps": 3, "batch_size": 2}
+ROWS, REFUSED_PAIRS = (37, 39) if EVERYTHING else (33, 37)
+"""Pairs that exclude each other; more of them are a contradiction that is new, or written too wide."""
+
+
+@functools.cache
+def cover():
+    """Return the settings, which take two seconds to choose."""
+    return cover_pairs(AXES, FIXED)
+
+
+UNVARIED = {
+    *("model", "set", "data", "data_root", "image_size", "batch_size", "steps", "device", "gpus", "learning_rate"),
+    *("momentum", "weight_decay", "pretrained", "weights", "seed", "active", "clock_control", "metrics", "sample_s"),
+    *("timeout_s", "out", "run", "force", "sweep", "repeat", "tag"),
+    "stacks",
+}
+"""Options without a path of their own through CUDA, or with tests of their own."""
+WORKLOADS = ("gemm", "triad", "copies", "streams", "collectives", "decoder", "inference", "image_classification")
+
+
+@pytest.fixture
+def node(tmp_path, monkeypatch):
+    return gpu_node.open_node(tmp_path, monkeypatch)
+
+
+def end_of(node, values):
+    """Run settings and return how they ended: ok, or the sentence that refuses them."""
+    gpus = None if values.get("parallel", "none") == "none" else 2
+    run = node.train(**values | {"gpus": gpus, "timeout_s": 60.0})
+    log = run.folder / "rank0.log"
+    assert run.status == "ok" or is_refusal(run.error), (values, run.error, log.exists() and log.read_text()[-4000:])
+    return run
+
+
+def is_refusal(error):
+    """Return whether an error is one sentence with what to do, and no exception's name."""
+    return re.match(r"(rank \d+: )?[^\n]{20,400}; [^\n]+$", error) and not re.search(r"\b\w+Error\b", error)
+
+
+def test_every_option_is_varied_or_left_out_on_purpose():
+    assert set(OPTION_METADATA) == set(AXES) | UNVARIED
+
+
+def test_every_pair_is_covered_or_refused():
+    pairs = {
+        frozenset([(first, one), (second, other)])
+        for (first, ones), (second, others) in itertools.combinations(AXES.items(), 2)
+        for one, other in itertools.product(ones, others)
+    }
+    covered = {frozenset(pair) for row in cover().rows for pair in itertools.combinations(row.items(), 2)}
+    refused = set(map(frozenset, cover().refused))
+    assert pairs == covered | refused
+    assert not covered & refused
+    assert (len(cover().rows), len(refused)) == (ROWS, REFUSED_PAIRS)
+
+
+def test_a_pair_is_refused_by_a_sentence_that_names_one_of_its_options():
+    for (one, other), sentence in cover().refused.items():
+        names = [f"--{name.replace('_', '-')}" for name, _ in (one, other)]
+        assert any(name in sentence for name in names), (one, other, sentence)
+        assert "\n" not in sentence
+    assert refusal(FIXED) is None
+
+
+@pytest.mark.parametrize("number", range(ROWS))
+def test_settings_with_every_pair_end_ok(node, number):
+    values = FIXED | cover().rows[number]
+    run = end_of(node, values)
+    assert run.status == "ok", run.error
+    settings = Settings(**values)
+    ranks = 2 if settings.parallel in ("ddp", "fsdp") else 1
+    for rank in range(ranks):
+        trained = [row for row in run.rows("steps", rank) if row["phase"] == "train"]
+        assert len(trained) == settings.epochs * 3
+        assert all(row["loss"] > 0 for row in trained)
+    if settings.profiler == "kineto":
+        assert run.json["ranks"]["0"]["kernels"] > 0
+
+
+@pytest.mark.parametrize("profiler", ["nsys", "ncu"])
+def test_a_profiler_around_the_ranks_records_their_window(node, profiler):
+    run = end_of(node, {"workload": "gemm", "profiler": profiler, "active": 1})
+    assert (run.status, run.json["ranks"]["0"]["kernels"]) == ("ok", 2)
+    kept = ("profiler.", "nvtx.push ProfilerStep", "nvtx.push work", "host-wait")
+    order = [line for line in run.calls() if line.startswith(kept)]
+    assert order == [
+        "nvtx.push ProfilerStep#0",
+        "nvtx.push work",
+        "host-wait synchronize",
+        "profiler.start",
+        "nvtx.push ProfilerStep#1",
+        "nvtx.push work",
+        "host-wait synchronize",
+        "profiler.stop",
+        "nvtx.push ProfilerStep#2",
+        "nvtx.push work",
+    ]
+
+
+@pytest.mark.skipif(not EVERYTHING, reason="runs each workload under everything: make pairs")
+@pytest.mark.parametrize("workload", WORKLOADS)
+@pytest.mark.parametrize("parallel", AXES["parallel"])
+@pytest.mark.parametrize("profiler", ["none", "kineto", "nsys", "ncu"])
+def test_each_workload_ends_ok_or_in_a_sentence(node, workload, parallel, profiler):
+    for window in ("step", "forward", "all"):
+        values = {"workload": workload, "parallel": parallel, "profiler": profiler, "window": window}
+        if refusal(values | {"device": "cuda"}) is None:
+            end_of(node, values)
