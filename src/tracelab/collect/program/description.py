@@ -1,5 +1,6 @@
 """The contents of run.json for a program: unknown values are null, as for a workload."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tracelab import __version__
+from tracelab.collect.machine import recorded_environment
 from tracelab.collect.program.outcomes import Record, count_gpus
 from tracelab.collect.program.settings import ProgramSettings, shown_words
 from tracelab.collect.run_folder import RUN_FORMAT
@@ -33,6 +35,7 @@ def describe_program(settings: ProgramSettings, profiler: str, run: str) -> dict
         "started_at": datetime.now(UTC).isoformat(),
         "tags": dict(settings.tag),
         "axes": {},
+        "environment": recorded_environment(os.environ),
         "versions": {"tracelab": __version__},
         "command": shown_words(settings.command),
         "capture": {"profiler": profiler, "window": settings.window.describe(), **settings.window.as_json(), **kineto},

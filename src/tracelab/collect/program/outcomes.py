@@ -1,6 +1,7 @@
 """Derive the outcome of each rank from the records of a program's processes, and from how the program ended."""
 
 import re
+import signal
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -120,6 +121,8 @@ def _status_without_end(program: ProgramEnd, record: Record, code: int | None) -
         return {"status": "ok"}
     if code is None and record["pid"] == program.pid:
         code = end.code
+    if code == -signal.SIGTERM and end.why == "itself":  # a launcher ends the other ranks when one fails
+        return {"status": "failed", "error": f"terminated because another rank failed{lost}", "collateral": True}
     if code is None:
         problem = f"its process (pid {record['pid']}) was killed, crashed or called os._exit"
         return {"status": "failed" if end.why != "timeout" else "timeout", "error": f"{problem}{lost}"}

@@ -75,6 +75,7 @@ class ProgramRecording:
         self._record = ProcessRecord(self.folder)
         self._optimizer: weakref.ref[Any] | None = None
         self._ended = False
+        self._is_ending = False
         self._terminated = threading.Event()
 
     def begin(self) -> None:
@@ -164,7 +165,7 @@ class ProgramRecording:
 
     def _on_sigterm(self, _number: int, _frame: FrameType | None) -> None:
         self._terminated.set()
-        if self.recorder.is_busy:  # the profiler is saving: end when it has finished
+        if self.recorder.is_busy or self._is_ending:  # this signal interrupts saving: end when that has finished
             threading.Timer(0.1, os.kill, (self._pid, signal.SIGTERM)).start()
             return
         self._end(terminated=True)
@@ -193,7 +194,7 @@ class ProgramRecording:
         """Save what was recorded, and write how the process ends."""
         if self._ended or self._pid != os.getpid():
             return
-        self._ended = True
+        self._ended = self._is_ending = True
         self.recorder.finish()
         entries: dict[str, Any] = {"ended": time.time(), "terminated": terminated}
         error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
@@ -204,6 +205,7 @@ class ProgramRecording:
             entries["status"], entries["error"] = status.status_of_error(error, places)
         self._write_record(**entries)
         shutil.rmtree(self._scratch, ignore_errors=True)
+        self._is_ending = False
 
     def _leave_to_parent(self) -> None:
         """Record nothing in a forked child, such as a data loading process; its parent goes on."""
