@@ -320,3 +320,14 @@ def test_fsdp_gathers_weights_in_fp32_or_by_its_policy_in_the_lower_precision(no
 def test_a_policy_of_fsdp_needs_fsdp_and_a_lower_precision(node, options):
     with pytest.raises(UsageError, match="--fsdp-precision policy needs --parallel fsdp and --precision fp16 or bf16"):
         node.train(gpus=2, fsdp_precision="policy", **options)
+
+
+def test_a_batch_that_leaves_a_replica_without_work_is_refused(node):
+    with pytest.raises(UsageError, match="--batch-size 1 leaves some without work"):
+        node.train(parallel="dp", gpus=2, batch_size=1)
+
+
+@pytest.mark.parametrize("parallel", ["none", "dp"])
+def test_collectives_of_one_process_are_refused(node, parallel):
+    run = node.train("collectives", parallel=parallel)
+    assert (run.status, run.error) == ("failed", "collectives needs several ranks; use --parallel ddp --gpus 2")

@@ -182,6 +182,20 @@ def test_the_time_limit_is_reported_with_what_is_kept(answer: dict[str, object],
     assert (found["status"], found["error"]) == ("timeout", sentence)
 
 
+@pytest.mark.parametrize(
+    ("where", "sentence"),
+    [
+        ("replica 0 on device 0", "ValueError: a batch of one (in replica 0 on device 0)"),
+        ("DataLoader worker process 1", "ValueError: a batch of one (in DataLoader worker process 1)"),
+    ],
+)
+def test_an_error_of_a_replica_or_a_loader_is_named_without_its_traceback(where: str, sentence: str) -> None:
+    frames = "\n".join(f'  File "/a/file.py", line {number}, in forward' for number in range(40))
+    traceback = f"Original Traceback (most recent call last):\n{frames}\nValueError: a batch of one\n"
+    text = f"Caught ValueError in {where}.\n{traceback}"
+    assert status_of_error(ValueError(text)) == ("failed", sentence)
+
+
 def test_what_a_rank_knew_before_it_was_killed_is_kept() -> None:
     known = {"status": "failed", "versions": {"torch_version": "2.13.0"}, "model_cost": {"parameters": 3}}
     found = rank_outcome(ProcessExit(0, -signal.SIGKILL, "timeout", ""), {}, known, killed_for_memory=False)

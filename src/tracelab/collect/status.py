@@ -24,6 +24,7 @@ PEER_LOST = re.compile(
     re.IGNORECASE,
 )
 """Errors of gloo, NCCL and the store in a rank whose peer has ended: consequences, where another rank has a cause."""
+_CAUGHT = re.compile(r"Caught (\w+) in ([^\n]+)\.\nOriginal Traceback")
 PERMISSION_HINT = (
     "this user may not profile the GPU (ERR_NVGPUCTRPERM): have an administrator set "
     "NVreg_RestrictProfilingToAdminUsers=0 for the nvidia module, start the container with --cap-add=SYS_ADMIN, "
@@ -37,7 +38,7 @@ _ERROR_LENGTH = 500
 
 def status_of_error(error: BaseException, places: WritePaths | None = None) -> tuple[str, str]:
     """Return status and message for the exception that ended a rank."""
-    name, text = type(error).__name__, " ".join(str(error).split())[:_ERROR_LENGTH]
+    name, text = type(error).__name__, " ".join(_original_message(str(error)).split())[:_ERROR_LENGTH]
     if isinstance(error, MemoryError) or name == "OutOfMemoryError":
         return "oom", text or "memory ran out"
     if isinstance(error, RuntimeError) and OUT_OF_MEMORY.search(text):
@@ -45,6 +46,15 @@ def status_of_error(error: BaseException, places: WritePaths | None = None) -> t
     if isinstance(error, OSError) and (full := describe_disk_error(error, places)):
         return "failed", full
     return "failed", f"{name}: {text}" if text else name
+
+
+def _original_message(text: str) -> str:
+    """Return the last line of an error that torch raises again with the traceback of a replica or a loader."""
+    where = _CAUGHT.match(text)
+    if where is None:
+        return text
+    kind, place = where.groups()
+    return f"{text.strip().splitlines()[-1].removeprefix(f'{kind}: ')} (in {place})"
 
 
 def status_of_exit(end: ProcessExit, killed_for_memory: bool) -> tuple[str, str]:  # noqa: FBT001  a fact, no switch

@@ -56,6 +56,11 @@ def place_ranks(settings: Settings, environment: Mapping[str, str] | None = None
         )
     if resolved.parallel != "none":
         resolved = replace(resolved, gpus=resolved.gpus or gpus_visible or 1)
+    if resolved.parallel == "dp" and resolved.batch_size < (resolved.gpus or 1):
+        raise UsageError(
+            f"--parallel dp splits a batch over {resolved.gpus} GPUs, and --batch-size {resolved.batch_size} leaves "
+            "some without work; raise --batch-size, or lower --gpus"
+        )
     world_size = resolved.gpus or 1 if resolved.parallel in MULTI_PROCESS_PARALLELISMS else 1
     job = Job(world_size=world_size, local_world_size=world_size)
     return Placement(resolved, job, tuple(range(world_size)), gpus_visible)

@@ -209,6 +209,8 @@ def _check_support(module: Any, context: model_setup.RankContext) -> None:  # no
         fp8.check_support(context.torch, context.device)
     if context.settings.parallel == "tp" and not hasattr(module, "tensor_parallel"):
         raise UsageError(f"{name} defines no tensor_parallel(network, mesh); use --parallel ddp or fsdp")
+    if getattr(module, "NEEDS_RANKS", False) and context.settings.parallel in ("none", "dp"):
+        raise UsageError(f"{name} needs several ranks; use --parallel ddp --gpus 2")
     if not hasattr(module, "model"):
         if context.settings.window in ("forward", "backward"):
             raise UsageError(f"{name} has no {context.settings.window} pass; use --window step")
