@@ -12,6 +12,9 @@ from tokens import RandomTokens, loss_and_accuracy
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
+TIED = {"model": None, "tied": True, "untied": False}
+tensor_parallel = decoder_model.tensor_parallel
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -21,6 +24,7 @@ class Settings:
     context: int = 64  # tokens of a sequence
     attention: str = "auto"  # torch's choice, or flash, efficient, cudnn, math
     recompute: int = 0  # recompute every n-th block in the backward pass: 1 is every block, 0 none
+    loss_tokens: int = 0  # tokens of a sequence whose scores exist at a time; 0 is all
     embeddings: str = "model"  # as the model has them, or tied, untied
     layers: int = 0
     width: int = 0
@@ -43,15 +47,9 @@ def sizes(settings: Settings) -> Size:
     return replace(size, **own, tied=size.tied if TIED[settings.embeddings] is None else TIED[settings.embeddings])
 
 
-TIED = {"model": None, "tied": True, "untied": False}
-
-
 def model(settings: Settings) -> Decoder:
     """Build an untrained model."""
-    return Decoder(sizes(settings), settings.attention, settings.recompute)
-
-
-tensor_parallel = decoder_model.tensor_parallel
+    return Decoder(sizes(settings), settings.attention, settings.recompute, settings.loss_tokens)
 
 
 def data(settings: Settings, *, train: bool) -> Dataset[tuple[Tensor, Tensor]]:
@@ -61,8 +59,12 @@ def data(settings: Settings, *, train: bool) -> Dataset[tuple[Tensor, Tensor]]:
 
 def workload(network: nn.Module) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
     """Return the step: it takes a batch and returns loss and accuracy."""
+    in_parts = any(each.loss_tokens for each in network.modules() if isinstance(each, Decoder))  # also within DDP
 
     def step(tokens: Tensor, successors: Tensor) -> tuple[Tensor, Tensor]:
-        return loss_and_accuracy(network(tokens), successors)
+        if not in_parts:
+            return loss_and_accuracy(network(tokens), successors)
+        loss, accuracy = network(tokens, successors)
+        return loss.mean(), accuracy.mean()  # of the GPUs of DataParallel
 
     return step

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 import torch
+from tokens import loss_and_accuracy
 from torch import Tensor, nn
 from torch.distributed import get_world_size
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
@@ -145,9 +146,9 @@ class Block(nn.Module):
 
 
 class Decoder(nn.Module):
-    def __init__(self, size: Size, backend: str = "auto", recompute: int = 0) -> None:
+    def __init__(self, size: Size, backend: str = "auto", recompute: int = 0, loss_tokens: int = 0) -> None:
         super().__init__()
-        self.size, self.recompute = size, recompute
+        self.size, self.recompute, self.loss_tokens = size, recompute, loss_tokens
         self.tokens = nn.Embedding(size.vocabulary, size.width)
         self.blocks = nn.ModuleList(Block(size, backend) for _ in range(size.layers))
         self.norm = nn.RMSNorm(size.width, eps=1e-5)
@@ -158,8 +159,13 @@ class Decoder(nn.Module):
         if size.tied:
             self.scores.weight = self.tokens.weight
 
-    def forward(self, tokens: Tensor, cache: Cache | None = None) -> Tensor:
-        """Return the scores of each token's successor; with a cache, those of the last token's alone."""
+    def forward(
+        self, tokens: Tensor, successors: Tensor | None = None, cache: Cache | None = None
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Return the scores of each token's successor, with a cache those of the last token's alone.
+
+        With `successors` it returns loss and accuracy, and never holds the scores of more than `loss_tokens` tokens.
+        """
         first = 0 if cache is None else cache.length
         rotation = rotations(first, tokens.shape[1], self.size, tokens.device)
         x = self.tokens(tokens)
@@ -171,7 +177,18 @@ class Decoder(nn.Module):
         if cache is not None:
             cache.length += tokens.shape[1]
             x = x[:, -1:]
-        return self.scores(self.norm(x))
+        x = self.norm(x)
+        if successors is None:
+            return self.scores(x)
+        parts = zip(*(each.split(self.loss_tokens, dim=1) for each in (x, successors)), strict=True)
+        sums = [checkpoint(self.loss_and_hits, *part, use_reentrant=False) for part in parts]
+        loss, hits = (sum(column) / successors.numel() for column in zip(*sums, strict=True))
+        return loss, hits
+
+    def loss_and_hits(self, x: Tensor, successors: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the summed loss of some tokens, and how many successors have the highest score."""
+        loss, accuracy = loss_and_accuracy(self.scores(x), successors)
+        return loss * successors.numel(), accuracy * successors.numel()
 
 
 def tensor_parallel(network: Decoder, mesh: DeviceMesh) -> None:

@@ -57,7 +57,7 @@ def workload(settings: Settings) -> Callable[[], Iterator[tuple[str, int]]]:
 
     @torch.no_grad()
     def likeliest_next(tokens: torch.Tensor) -> torch.Tensor:
-        return network(tokens, cache).argmax(-1)
+        return network(tokens, cache=cache).argmax(-1)
 
     def step() -> Iterator[tuple[str, int]]:
         cache.length = 0

@@ -1,5 +1,6 @@
 """The decoder has the published sizes, computes what its formulas define, and trains."""
 
+import functools
 import itertools
 import json
 import math
@@ -154,12 +155,50 @@ def test_recomputed_blocks_run_twice_and_have_the_same_gradients(decoder):
         torch.testing.assert_close(gradients[every], gradients[0])
 
 
+def saved_bytes(compute):
+    """Return the bytes that the forward pass keeps for the backward pass, each storage once."""
+    storages = {}
+
+    def pack(tensor):
+        storages[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        loss, _ = compute()
+    return sum(storages.values()), loss
+
+
+@pytest.mark.parametrize("loss_tokens", ["5", "12", "64"])
+def test_a_loss_in_parts_is_the_loss_of_all_tokens(decoder, loss_tokens):
+    tokens, successors = random_tokens(13)[:, :-1], random_tokens(13)[:, 1:]
+    results = []
+    for own in ({}, {"loss_tokens": loss_tokens}):
+        network = small(decoder, **own)
+        loss, accuracy = decoder.workload(network)(tokens, successors)
+        loss.backward()
+        results.append([loss.detach(), accuracy, *(each.grad for each in network.parameters())])
+    torch.testing.assert_close(results[0], results[1])
+
+
+def test_recomputed_blocks_and_a_loss_in_parts_keep_less_memory(decoder):
+    """Of 2 x 64 tokens: recomputed blocks keep their inputs alone, and parts of the loss keep no scores."""
+    tokens, kept = random_tokens(64), {}
+    for recompute, loss_tokens in itertools.product("01", ("0", "16")):
+        network = small(decoder, recompute=recompute, loss_tokens=loss_tokens, layers="8")
+        kept[recompute, loss_tokens], loss = saved_bytes(functools.partial(decoder.workload(network), tokens, tokens))
+        loss.backward()
+    inputs, scores = 2 * 64 * 64 * 4, 2 * 64 * 512 * 4
+    assert 8 * inputs < kept["1", "16"] < 12 * inputs  # of each block, and of the last norm and its scores
+    assert kept["1", "0"] - kept["1", "16"] > scores
+    assert kept["0", "0"] > 8 * kept["1", "0"]
+
+
 @pytest.mark.parametrize("parts", [[12], [5, 1, 1, 1, 1, 1, 1, 1], [4, 4, 4], [1] * 12])
 def test_a_cache_gives_the_scores_of_a_full_forward_pass(decoder, parts):
     network, tokens = small(decoder), random_tokens()
     cache, ends = decoder_model().Cache(12), list(itertools.accumulate(parts))
     with torch.no_grad():
-        scores = [network(part, cache) for part in tokens.split(parts, dim=1)]
+        scores = [network(part, cache=cache) for part in tokens.split(parts, dim=1)]
         whole = network(tokens)[:, [end - 1 for end in ends]]
     assert cache.length == 12
     torch.testing.assert_close(torch.cat(scores, dim=1), whole, rtol=1e-4, atol=1e-4)
@@ -178,7 +217,7 @@ def test_a_compiled_decoder_needs_three_graphs_to_decode(decoder):
         cache = decoder_model().Cache(20)
         for _ in range(2):
             cache.length = 0
-            scores = [network(part, cache) for part in tokens.split([5] + [1] * 15, dim=1)]
+            scores = [network(part, cache=cache) for part in tokens.split([5] + [1] * 15, dim=1)]
             torch.testing.assert_close(torch.cat(scores, dim=1), expected[:, 4:], rtol=1e-4, atol=1e-4)
     counted = dynamo.utils.counters
     assert (counted["stats"]["unique_graphs"], counted["graph_break"]) == (3, {})

@@ -31,10 +31,13 @@ def node(tmp_path, monkeypatch):
         {"parallel": "dp", "gpus": 2, "precision": "fp8"},
         {"cuda_graphs": True, "precision": "bf16"},
         {"cuda_graphs": True, "precision": "fp8"},
+        {"parallel": "ddp", "gpus": 2, "set": {"context": "8", "loss_tokens": "4"}},
+        {"parallel": "tp", "gpus": 2, "set": {"context": "8", "loss_tokens": "4", "recompute": "2"}},
+        {"parallel": "fsdp", "gpus": 2, "set": {"context": "8", "loss_tokens": "4", "embeddings": "untied"}},
         {"compile": True, "compile_mode": "max-autotune"},
         {"profiler": "kineto"},
     ],
-    ids=lambda options: "-".join(f"{name}={value}" for name, value in options.items() if name != "set") or "plain",
+    ids=lambda options: "-".join(f"{name}={value}" for name, value in options.items()) or "plain",
 )
 def test_a_decoder_trains(node, options):
     run = node.train("decoder", **{"set": TINY} | options)
