@@ -596,7 +596,7 @@ TABLES: tuple[Table, ...] = (
             _START,
             _DUR,
             *_columns(
-                ("samples", "int64", "Samples this rank processed."),
+                ("samples", "int64", "Samples this rank processed; of tensor-parallel ranks the first counts them."),
                 ("loss", "double", "Loss."),
                 ("accuracy", "double", "Accuracy, 0 to 1."),
                 ("data_wait_ns", "int64", "Time the step waited for the loader; on a GPU, that in which the GPU did."),
