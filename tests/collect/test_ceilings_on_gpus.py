@@ -98,8 +98,11 @@ def test_gpus_copy_to_each_other(measure):
     assert rows[0]["counting"].startswith("bytes copied, once; peer access")
 
 
-def test_collectives_run_on_all_gpus(measure):
-    rows, _, _ = measure("collectives")
+def test_collectives_run_on_all_gpus(measure, monkeypatch):
+    monkeypatch.setenv("NCCL_ALGO", "Ring")
+    rows, _, result = measure("collectives")
+    run = json.loads((result.folder / "run.json").read_text())
+    assert (run["environment"]["NCCL_ALGO"], run["versions"]["nccl_version"]) == ("Ring", "2.27.5")
     assert {row["metric"] for row in rows} == {
         f"{name}_{kind}"
         for name in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast")

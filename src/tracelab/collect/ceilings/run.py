@@ -18,7 +18,7 @@ from tracelab.collect.ceilings.kernels import Measured, gemm_measurements, measu
 from tracelab.collect.ceilings.rows import Row
 from tracelab.collect.ceilings.sizes import SIZES
 from tracelab.collect.ceilings.timing import Bench
-from tracelab.collect.machine import Gpu, Sampler, list_gpus, read_host
+from tracelab.collect.machine import Gpu, Sampler, list_gpus, read_host, recorded_environment
 from tracelab.collect.process.launch import Interrupted, raise_on_signals
 from tracelab.collect.process.launcher_env import read_launcher_env
 from tracelab.collect.run_folder import RUN_FORMAT, RUN_JSON, JsonLines, claim_run_folder, release_reserve, write_json
@@ -293,6 +293,7 @@ def _processor(name: str | None) -> str:
 def _initial_run_json(options: CeilingOptions, targets: Sequence[Target], run: str) -> dict[str, Any]:
     first = targets[0]
     torch = first.bench.torch
+    nccl = ".".join(map(str, torch.cuda.nccl.version())) if first.bench.cuda else None
     return {
         "tracelab": RUN_FORMAT,
         "run": run,
@@ -310,6 +311,7 @@ def _initial_run_json(options: CeilingOptions, targets: Sequence[Target], run: s
         "started_at": datetime.now(UTC).isoformat(),
         "tags": {},
         "axes": {"device": first.bench.device.type, "quick": options.quick, "parts": list(options.parts)},
-        "versions": {"tracelab": __version__},
+        "environment": recorded_environment(os.environ),
+        "versions": {"tracelab": __version__, "nccl_version": nccl, "hip_version": torch.version.hip},
         "expects": {"ranks": [0], "files": ["ceilings.jsonl"]},
     }
