@@ -177,11 +177,11 @@ def _run_script(arguments: list[str]) -> None:
 
     from tracelab.collect.recording.hook import install
 
-    task = os.environ["TRACELAB_RECORDING"]
-    (Path(task).parent / "python-started").touch()
     sys.orig_argv, sys.argv = arguments, arguments[1:]
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    install(task, torch)
+    if task := os.environ.get("TRACELAB_RECORDING"):
+        (Path(task).parent / "python-started").touch()
+        install(task, torch)
     runpy.run_path(arguments[1], run_name="__main__")
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tracelab.client import Lab
+    from tracelab.collect.recording.script import ScriptRecording
 
 __version__ = "0.1.0"
 
@@ -26,3 +27,34 @@ def open(  # noqa: A001  tracelab.open("lab") reads as what it does
     from tracelab.schema import store_path
 
     return Lab(store_path(store), memory_limit, timeout_s, aligned)
+
+
+def record(  # noqa: PLR0913  one for each option
+    run: str | None = None,
+    *,
+    out: Path | str = "runs",
+    wait: int | None = None,
+    active: int | None = None,
+    cycles: int = 1,
+    after_s: float | None = None,
+    for_s: float | None = None,
+    on_demand: bool = False,
+    shapes: bool = False,
+    memory: bool = False,
+    stacks: bool = False,
+    flops: bool = False,
+    force: bool = False,
+) -> "ScriptRecording":
+    """Record the steps of a script into a run folder: `with tracelab.record() as r:` around the loop, `r.step()` in it.
+
+    The profiler skips `wait` steps, or `after_s` seconds, and records `active` steps, or `for_s` seconds, `cycles`
+    times; without them the first 20 steps or 30 s. With `on_demand`, SIGUSR1, `r.request()` or a touch of the file
+    `record` in the run folder begins each recording. Every rank enters the block, after `init_process_group`.
+    """
+    from tracelab.collect.recording.profilers import KinetoOptions
+    from tracelab.collect.recording.script import ScriptRecording
+    from tracelab.collect.recording.window import Window
+
+    window = Window(wait, active, cycles, after_s, for_s, on_demand)
+    options = KinetoOptions(shapes, memory, stacks, flops)
+    return ScriptRecording(run, Path(out), window, options, force=force)

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -68,8 +68,12 @@ class JsonLines:
 
     def append(self, row: dict[str, Any]) -> None:
         """Append a line and flush it."""
+        self.extend([row])
+
+    def extend(self, rows: Iterable[dict[str, Any]]) -> None:
+        """Append lines and flush them once."""
         with name_file_in_errors(self._path):
-            self._file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+            self._file.writelines(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
             self._file.flush()
 
     def close(self) -> None:

@@ -29,8 +29,14 @@ from tracelab.collect.recording.window import Window
 
 _LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "torch.distributed.run", "torch.distributed.launch")
 """Programs that import torch and train in other processes."""
+_installed: list["ProgramRecording"] = []
 _TERMINATION_S = 3.0
 """Time that a process has after SIGTERM until its main thread executes Python again, and can save the recording."""
+
+
+def is_installed() -> bool:
+    """Return whether this process is recorded by `tracelab collect run`."""
+    return bool(_installed)
 
 
 def install(task_file: str, torch: Any) -> None:  # noqa: ANN401  torch carries no types here
@@ -81,12 +87,13 @@ class ProgramRecording:
     def begin(self) -> None:
         """Write the record, install the hooks, and begin."""
         torch = self._torch
+        _installed.append(self)
         self._record.update(
             pid=self._pid,
             host=socket.gethostname(),
             program=Path(sys.argv[0] if sys.argv else "").name,
             started=time.time(),
-            versions=_versions(torch),
+            versions=describe_versions(torch),
         )
         _after_each_optimizer_step(self.on_optimizer_step)
         atexit.register(self._end)
@@ -237,7 +244,7 @@ def _after_each_optimizer_step(call: Callable[[Any, Any, Any], None]) -> Any:  #
     return register_optimizer_step_post_hook(call)
 
 
-def _versions(torch: Any) -> dict[str, Any]:  # noqa: ANN401
+def describe_versions(torch: Any) -> dict[str, Any]:  # noqa: ANN401
     """Return versions without touching a GPU."""
     return {
         "torch_version": str(torch.__version__),

@@ -36,6 +36,7 @@ class Recorder:
         steps: StepTimes,
         *,
         on_change: Callable[[], None] = lambda: None,
+        begins_with_step: bool = False,
     ) -> None:
         self.window = window
         self.profiler = profiler
@@ -50,6 +51,8 @@ class Recorder:
         self.is_busy = False
         """Whether the profiler is starting, stopping or saving."""
         self._on_change = on_change
+        self._begins_with_step = begins_with_step
+        """Whether the first step begins where recording does, not at an unknown moment before its end."""
         self._requested = False
         self._prepared = False
         self._mark: contextlib.AbstractContextManager[Any] | None = None
@@ -75,7 +78,10 @@ class Recorder:
         """Begin at the program's start: record at once if the window begins there, and start the clock."""
         if request_file is not None and self.window.on_demand:
             self._watched = request_file, _touched_ns(request_file)
-        if self.window.begins_with_program and not self.is_done:
+        if self._begins_with_step:
+            self.times.begin()
+        at_once = self.window.is_due(0, 0.0, requested=False) if self._begins_with_step else False
+        if (at_once or self.window.begins_with_program) and not self.is_done:
             self._start()
         if not self.is_done:
             self._clock = threading.Thread(target=self._watch_clock, name="tracelab-clock", daemon=True)
@@ -176,7 +182,7 @@ class Recorder:
         return True
 
     def _mark_step(self) -> None:
-        if self.steps or self.window.follows_steps:
+        if self.steps or self._begins_with_step:
             self._mark = self.profiler.mark(step_range_name(self.steps))
             self._mark.__enter__()
 

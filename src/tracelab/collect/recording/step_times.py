@@ -3,10 +3,13 @@
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from tracelab.collect.run_folder import JsonLines
 
 _FLUSH_NS = 500_000_000
+_NULLS = ("epoch", "samples", "loss", "accuracy", "data_wait_ns")
+_ROW: dict[str, Any] = {"start_ns": None, "dur_ns": None, "phase": "train", "step": None, **dict.fromkeys(_NULLS)}
 
 
 class StepTimes:
@@ -41,9 +44,7 @@ class StepTimes:
             return
         try:
             self._file = self._file or self._open_file()
-            for number, start_ns, dur_ns in rows:
-                row = {"start_ns": start_ns, "dur_ns": dur_ns, "phase": "train", "epoch": None, "step": number}
-                self._file.append(row | dict.fromkeys(("samples", "loss", "accuracy", "data_wait_ns")))
+            self._file.extend(_ROW | {"start_ns": start, "dur_ns": dur, "step": number} for number, start, dur in rows)
         except OSError as error:
             self.error = error
 

@@ -1,0 +1,148 @@
+"""`tracelab.record`: a script records its own steps into a run folder."""
+
+import contextlib
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from tracelab.collect import status
+from tracelab.collect.disk_errors import WritePaths
+from tracelab.collect.program.description import describe_program
+from tracelab.collect.program.settings import ProgramSettings, name_runs
+from tracelab.collect.recording import hook
+from tracelab.collect.recording.process_record import REQUEST
+from tracelab.collect.recording.profilers import KinetoOptions, ProgramKineto
+from tracelab.collect.recording.ranks import Rank, find_rank
+from tracelab.collect.recording.recorder import Recorder
+from tracelab.collect.recording.step_times import StepTimes, steps_file
+from tracelab.collect.recording.window import Window, validate_window
+from tracelab.collect.run_end import finish_run
+from tracelab.collect.run_folder import RUN_JSON, claim_run_folder, write_json
+from tracelab.errors import UsageError
+from tracelab.run_names import check_run_name
+
+
+class ScriptRecording:
+    """The recording of a `with` block; under `tracelab collect run` that command records instead."""
+
+    def __init__(self, run: str | None, out: Path, window: Window, options: KinetoOptions, *, force: bool) -> None:
+        validate_window(window)
+        if run is not None:
+            check_run_name(run)
+        self._settings = ProgramSettings(
+            tuple(getattr(sys, "orig_argv", sys.argv)), ("kineto",), window, options, out=out, run=run, force=force
+        )
+        self._held = contextlib.ExitStack()
+        self._recorder: Recorder | None = None
+        self.folder: Path | None = None
+        """The run folder; None under `tracelab collect run`, which has its own."""
+
+    def __enter__(self) -> "ScriptRecording":
+        if hook.is_installed():
+            return self
+        import torch
+
+        rank = find_rank()
+        if rank.known and rank.world_size > 1 and not torch.distributed.is_initialized():
+            raise UsageError("tracelab.record needs the process group of its ranks; call init_process_group before it")
+        (name,) = [self._settings.run] if self._settings.run else name_runs(self._settings)
+        name = self._share_name(torch, rank, name)
+        folder = (self._settings.out.expanduser() / name).absolute()
+        self._rank, self.folder, self._begun_s = rank, folder, time.monotonic()
+        if rank.rank == 0:
+            self._held.enter_context(claim_run_folder(folder, force=self._settings.force))
+            self._description = describe_program(self._settings, "kineto", name)
+            write_json(folder / RUN_JSON, self._description)
+        if rank.world_size > 1:
+            torch.distributed.barrier()  # rank 0 has emptied the folder
+        scratch = Path(tempfile.mkdtemp(prefix="tracelab-"))
+        self._held.callback(shutil.rmtree, scratch, ignore_errors=True)
+        self._paths = WritePaths(folder, scratch)
+        self._profiler = ProgramKineto(torch, self._settings.kineto, find_rank, folder, scratch)
+        times = StepTimes(lambda: steps_file(folder, name, rank.rank))
+        self._versions = hook.describe_versions(torch)
+        recorder = Recorder(self._settings.window, self._profiler, times, begins_with_step=True)
+        self._recorder = recorder
+        if self._settings.window.on_demand:
+            with contextlib.suppress(ValueError):  # not the main thread: only the file requests recordings
+                before = signal.signal(signal.SIGUSR1, lambda _number, _frame: recorder.request())
+                self._held.callback(signal.signal, signal.SIGUSR1, before)
+        recorder.begin(folder / REQUEST)
+        return self
+
+    def step(self) -> None:
+        """End a training step."""
+        if self._recorder is not None:
+            self._recorder.step()
+
+    def request(self) -> None:
+        """Record the next window, with `on_demand`."""
+        if self._recorder is not None:
+            self._recorder.request()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._recorder is None or self.folder is None:
+            return
+        recorder = self._recorder
+        with self._held:
+            recorder.finish()
+            outcome = self._describe_outcome(recorder, error)
+            if self._rank.rank == 0:
+                facts = {
+                    "world_size": self._rank.world_size,
+                    "gpus": self._count_gpus(),
+                    "expects": self._expects(),
+                }
+                finish_run(self.folder, self._description | facts, {0: outcome}, None)
+                (self.folder / REQUEST).unlink(missing_ok=True)
+
+    def _describe_outcome(self, recorder: Recorder, error: BaseException | None) -> dict[str, Any]:
+        outcome: dict[str, Any] = {"status": "ok", "steps": recorder.steps, "windows": recorder.windows}
+        outcome |= {"files": self._profiler.files, "kernels": self._profiler.kernels, "copies": self._profiler.copies}
+        outcome |= {"versions": self._versions, "seconds": round(time.monotonic() - self._begun_s, 3)}
+        problem = recorder.problem or recorder.times.error
+        if isinstance(error, KeyboardInterrupt):
+            outcome |= {"status": "failed", "error": "interrupted"}
+        elif error is not None and not (isinstance(error, SystemExit) and not error.code):
+            name, text = status.status_of_error(error, self._paths)
+            outcome |= {"status": name, "error": status.hide_home(text)}
+        elif isinstance(problem, OSError):
+            name, text = status.status_of_error(problem, self._paths)
+            outcome |= {"status": name, "error": status.hide_home(text)}
+        elif problem is not None:
+            outcome |= {"status": "profiler_error", "error": f"{type(problem).__name__}: {problem}"}
+        elif not self._profiler.files and not self._settings.window.on_demand:
+            steps = f"{recorder.steps} step{'s' * (recorder.steps != 1)}"
+            window = self._settings.window.describe()
+            text = f"the block ended after {steps}, before the window opened: {window}"
+            outcome |= {"status": "profiler_error", "error": text}
+        return outcome
+
+    def _ranks(self) -> range:
+        return range(self._rank.world_size)
+
+    def _count_gpus(self) -> int:
+        import torch
+
+        return self._rank.world_size if torch.cuda.is_initialized() else 0
+
+    def _expects(self) -> dict[str, Any]:
+        files = [f"steps.rank{rank}.jsonl" for rank in self._ranks()]
+        if self._settings.window.files == 1:
+            files += [f"rank{rank}.pt.trace.json.gz" for rank in self._ranks()]
+        return {"ranks": list(self._ranks()), "files": files}
+
+    def _share_name(self, torch: Any, rank: Rank, name: str) -> str:  # noqa: ANN401  torch carries no types here
+        """Return rank 0's name of the run: it holds the time."""
+        if rank.world_size == 1:
+            return name
+        names = [name]
+        torch.distributed.broadcast_object_list(names)
+        return names[0]

@@ -1,0 +1,76 @@
+"""`tracelab.record`: a script records its own steps."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.collect.test_program_runs import described, names, recorded_steps, step_rows
+from tests.needs import needs_torch
+from tracelab.collect.program import process
+from tracelab.collect.run_end import Result
+
+pytestmark = needs_torch
+
+SCRIPT = Path(__file__).parent / "programs" / "recorded.py"
+
+
+@pytest.fixture
+def run_case(tmp_path: Path, _fork_server):
+    """Run a case of the script as a fork, where Linux can do that, and return the result."""
+
+    def run(case: str) -> Result:
+        command = [sys.executable, str(SCRIPT), str(tmp_path), case]
+        environment = process.os.environ.copy()
+        start = _fork_server.popen_program if _fork_server else subprocess.Popen
+        child = start(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        output = child.stderr.read()
+        child.wait()
+        child.stdout.close()
+        child.stderr.close()
+        folder = tmp_path / case
+        assert (folder / "run.json").exists(), output.decode()
+        content = json.loads((folder / "run.json").read_text())
+        return Result(folder, content["status"], content["error"])
+
+    return run
+
+
+@pytest.mark.parametrize(("case", "steps"), [("window", [2, 3, 4]), ("first", [0, 1])])
+def test_a_window_of_steps_is_recorded(run_case, case, steps) -> None:
+    result = run_case(case)
+    assert (result.status, result.error, recorded_steps(result)) == ("ok", None, steps)
+    assert names(result)["aten::addmm"] == len(steps)
+    assert [row["step"] for row in step_rows(result)] == list(range(8))
+    content = described(result)
+    assert (content["profiler"], content["world_size"]) == ("kineto", 1)
+    assert content["expects"]["files"] == ["steps.rank0.jsonl", "rank0.pt.trace.json.gz"]
+    assert all((result.folder / name).exists() for name in content["expects"]["files"])
+
+
+def test_a_signal_records_the_next_steps(run_case) -> None:
+    result = run_case("signal")
+    assert recorded_steps(result, "rank0.step4.pt.trace.json.gz") == [4, 5]
+    assert result.status == "ok"
+
+
+def test_an_error_is_the_status_and_what_was_recorded_is_kept(run_case) -> None:
+    result = run_case("error")
+    assert (result.status, result.error) == ("oom", "memory ran out")
+    assert (recorded_steps(result), names(result)["Partial_Step#5"]) == ([0, 1, 2, 3, 4], 1)
+
+
+def test_a_block_that_ends_before_its_window_has_that_as_status(run_case) -> None:
+    result = run_case("late")
+    assert (result.status, result.error) == (
+        "profiler_error",
+        "the block ended after 8 steps, before the window opened: 1 optimizer steps after 50 optimizer steps",
+    )
+
+
+def test_a_step_outside_the_window_costs_less_than_a_hundredth_of_five_milliseconds(run_case) -> None:
+    result = run_case("cost")
+    seconds = json.loads((result.folder.parent / "cost.json").read_text())
+    assert seconds < 50e-6, f"{seconds * 1e6:.1f} µs"
