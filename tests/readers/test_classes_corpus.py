@@ -10,7 +10,8 @@ import pytest
 
 from tests import corpus
 from tests.stores import kineto_corpus, second_kineto_corpus
-from tracelab.store import kernel_classes, session
+from tracelab.store import rules as name_rules
+from tracelab.store import session
 
 pytestmark = corpus.needs_traces
 
@@ -60,7 +61,7 @@ def times(shared_stores: Path) -> Times:
 def unclassified(times: Times, tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """The names that no rule matches."""
     with duckdb.connect() as con:
-        con.execute(kernel_classes.render_rules(kernel_classes.load_rules(tmp_path_factory.mktemp("store"))))
+        con.execute(name_rules.render_rules(name_rules.load_rules(tmp_path_factory.mktemp("store"))))
         con.execute("create table names as select unnest(?) as name", [sorted({name for _, name in times})])
         return {name for (name,) in con.execute("from names where kernel_rule(name) is null").fetchall()}
 

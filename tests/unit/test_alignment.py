@@ -181,4 +181,4 @@ def test_an_export_has_all_ranks_on_one_clock_and_records_it(store: Path) -> Non
 def test_a_report_notes_the_alignment_and_its_commands_repeat_it(store: Path) -> None:
     page = report_of(("gpu_breakdown",), store, aligned=True)
     assert "Aligned: rank 1 of r is on the clock of rank 0, moved by -300.0 ms." in page
-    assert "--aligned --format csv" in page
+    assert f"tracelab query gpu_breakdown --format csv --aligned --store {store}" in page

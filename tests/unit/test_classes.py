@@ -8,7 +8,8 @@ import pytest
 
 from tests.build import build_store
 from tracelab.errors import StoreError
-from tracelab.store import kernel_classes, session
+from tracelab.store import rules as name_rules
+from tracelab.store import session
 
 NAMES = [
     ("ncclAllReduceRingLLKernel_sum_f32(ncclColl)", "communication", "all_reduce"),
@@ -238,7 +239,7 @@ NAMES = [
 def shipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection with the macro and the view of the shipped rules alone."""
     with duckdb.connect() as con:
-        con.execute(kernel_classes.render_rules(kernel_classes.load_rules(tmp_path_factory.mktemp("store"))))
+        con.execute(name_rules.render_rules(name_rules.load_rules(tmp_path_factory.mktemp("store"))))
         yield con
 
 
@@ -260,9 +261,9 @@ def test_a_sequence_of_rules_decides_like_its_rules_one_by_one(tmp_path: Path) -
     own = "pattern,class,collective\n" + "".join(f"(?P<n>{letter}),mine,\n" for letter in "xyzv") + "\\Qw,mine,\n"
     (tmp_path / "classes.csv").write_text(own)
     names = [name for name, *_ in NAMES] + ["quux", "w"]
-    rules = kernel_classes.load_rules(tmp_path)
+    rules = name_rules.load_rules(tmp_path)
     with duckdb.connect() as con:
-        con.execute(kernel_classes.render_rules(rules))
+        con.execute(name_rules.render_rules(rules))
         con.execute("create table names as select unnest(?) as name", [names])
         decided = con.execute("select kernel_rule(name) from names").fetchall()
         matches = [
@@ -290,7 +291,7 @@ def test_the_users_own_rules_come_first(tmp_path: Path) -> None:
 def test_rules_that_are_no_utf_8_are_refused_with_the_byte(tmp_path: Path) -> None:
     (tmp_path / "classes.csv").write_bytes("pattern,class\nnüx,gemm\n".encode("latin-1"))
     with pytest.raises(StoreError, match=r"classes\.csv: not valid UTF-8 at byte 15"):
-        kernel_classes.load_rules(tmp_path)
+        name_rules.load_rules(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -305,4 +306,4 @@ def test_rules_that_are_no_utf_8_are_refused_with_the_byte(tmp_path: Path) -> No
 def test_a_wrong_rule_names_its_line(text: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "classes.csv").write_text(text)
     with pytest.raises(StoreError, match=said):
-        kernel_classes.load_rules(tmp_path)
+        name_rules.load_rules(tmp_path)

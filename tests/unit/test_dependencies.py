@@ -60,7 +60,7 @@ def imported(path: Path) -> Iterator[str]:
 @cache
 def imports() -> dict[str, set[Path]]:
     """Of each distribution that is imported: the files that do."""
-    ours = {"tracelab", *(path.stem for path in COLLECTORS.glob("*.py"))}
+    ours = {"tracelab", "sitecustomize", *(path.stem for path in COLLECTORS.glob("*.py"))}
     files: dict[str, set[Path]] = {}
     for path in [*PACKAGE.rglob("*.py"), *COLLECTORS.glob("*.py")]:
         for module in set(imported(path)) - ours - set(sys.stdlib_module_names):

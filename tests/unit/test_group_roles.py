@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 from tracelab.errors import StoreError
-from tracelab.store import kernel_classes
+from tracelab.store import rules as name_rules
 
 ROLES = {
     "default_pg": "world",
@@ -38,7 +38,7 @@ ROLES = {
 
 def roles(store: Path, *descriptions: str) -> list[str | None]:
     con = duckdb.connect()
-    con.execute(kernel_classes.render_role_rules(kernel_classes.load_role_rules(store)))
+    con.execute(name_rules.render_role_rules(name_rules.load_role_rules(store)))
     return [con.execute("select group_role(?)", [each]).fetchall()[0][0] for each in descriptions]
 
 

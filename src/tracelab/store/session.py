@@ -12,7 +12,7 @@ import duckdb
 from tracelab import schema, temp_folders
 from tracelab.errors import NoDataError, StoreError
 from tracelab.resources import QUERIES
-from tracelab.store import integrity, kernel_classes, op_formulas
+from tracelab.store import integrity, rules
 
 if TYPE_CHECKING:
     from tracelab.store.alignment import Alignment
@@ -228,10 +228,10 @@ class StoredRows(Protocol):
 def render_library(root: Path) -> list[str]:
     """Render rules for kernels and process groups, the store's own first, macros, and formulas for ops as SQL texts."""
     return [
-        kernel_classes.render_rules(kernel_classes.load_rules(root)),
-        kernel_classes.render_role_rules(kernel_classes.load_role_rules(root)),
+        rules.render_rules(rules.load_rules(root)),
+        rules.render_role_rules(rules.load_role_rules(root)),
         *_macro_files(),
-        op_formulas.render_formulas(),
+        rules.render_formulas(),
     ]
 
 

@@ -16,7 +16,7 @@ NVIDIA_DRIVER = Path("/dev/nvidiactl")
 """File of NVIDIA's driver on a node with a GPU."""
 OTHER_DRIVERS = tuple(map(Path, ("/dev/dxg", "/dev/kfd", "/dev/nvgpu", "/dev/nvhost-gpu")))
 """Files of WSL's driver, AMD's, and two generations of Jetson's; nodes without a usable GPU may have them, too."""
-_COUNT = "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 0)"
+_COUNT = "import torch\nprint(torch.cuda.device_count() if torch.cuda.is_available() else 0)"
 _TIMEOUT_S = 120.0
 
 

@@ -1,9 +1,9 @@
-"""Classification of kernels and process groups: read the rules of two CSV files and render them as SQL."""
+"""Rules that CSV files list, rendered as SQL: classes of kernels, roles of process groups, and formulas for ops."""
 
 import csv
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -15,6 +15,7 @@ from tracelab.resources import QUERIES
 
 SHIPPED = QUERIES / "classes.csv"
 SHIPPED_ROLES = QUERIES / "group_roles.csv"
+SHIPPED_FORMULAS = QUERIES / "op_formulas.csv"
 COLLECTIVES = frozenset(
     ["broadcast", "all_reduce", "all_gather", "reduce_scatter", "reduce", "all_to_all", "send_recv", "other", "unknown"]
 )
@@ -109,6 +110,61 @@ def render_role_rules(listed: tuple[RoleRule, ...]) -> str:
         for rule in listed
     )
     return f"create or replace macro group_role(description) as case\n  {cases}\nend;"
+
+
+@dataclass(frozen=True)
+class Formula:
+    """One line of op_formulas.csv: ops whose whole name matches `pattern` (RE2) have its FLOPs and bytes.
+
+    `flop` and `least_bytes` are SQL over lists with an item for each argument of an op: `s` are sizes, `n` elements,
+    `z` bytes of an element, and `c` the values of those that are no tensors, as text.
+    """
+
+    formula: str
+    kind: str
+    pattern: str
+    flop: str
+    least_bytes: str
+    note: str
+
+    @property
+    def reads_values(self) -> bool:
+        """Return whether the formula needs values of arguments, which take time to read."""
+        return "c[" in self.flop + self.least_bytes
+
+
+@cache
+def load_formulas() -> tuple[Formula, ...]:
+    """Return all formulas in the order in which they apply."""
+    with SHIPPED_FORMULAS.open(encoding="utf-8", newline="") as lines:
+        return tuple(
+            Formula(**{each.name: row[each.name] for each in fields(Formula)}) for row in csv.DictReader(lines)
+        )
+
+
+@cache
+def render_formulas() -> str:
+    """Render the view `op_formulas`, and the macros that find an op's formula and compute its FLOPs and bytes.
+
+    Patterns and expressions are constants in one `case` each: DuckDB compiles a constant pattern once.
+    """
+    numbered = [(number, _sql_literal(each.pattern), each) for number, each in enumerate(load_formulas(), 1)]
+    names = "\n  ".join(f"when regexp_full_match(name, {pattern}) then {number}" for number, pattern, _ in numbered)
+    flop = "\n  ".join(f"when {number} then ({each.flop})::hugeint" for number, _, each in numbered)
+    least_bytes = "\n  ".join(f"when {number} then ({each.least_bytes})::hugeint" for number, _, each in numbered)
+    values = ",\n  ".join(
+        f"({number}, {_sql_literal(each.formula)}, {_sql_literal(each.kind)}, {pattern}, {each.reads_values}, "
+        f"{_sql_literal(each.note or None)})"
+        for number, pattern, each in numbered
+    )
+    return (
+        f"create or replace macro op_formula(name) as case\n  {names}\nend;\n\n"
+        f"create or replace macro formula_flop(rule, s, n, z, c) as try(case rule\n  {flop}\nend);\n\n"
+        f"create or replace macro formula_bytes(rule, s, n, z, c) as try(case rule\n  {least_bytes}\nend);\n\n"
+        "create or replace view op_formulas as\n"
+        f"from (values\n  {values}\n) as formulas(rule, formula, kind, pattern, reads_values, note);\n"
+        "comment on view op_formulas is 'one formula of FLOPs and bytes; the first that fits an op''s name counts';"
+    )
 
 
 def _read_rules(path: Path) -> tuple[Rule, ...]:
