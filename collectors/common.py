@@ -34,7 +34,7 @@ def transformers() -> ModuleType:
             torchvision()
         return importlib.import_module("transformers")
     except ModuleNotFoundError as error:
-        raise ValueError("huggingface needs the package transformers; run pip install 'tracelab[huggingface]'") from error
+        raise ValueError("huggingface needs transformers; run pip install 'tracelab[huggingface]'") from error
 
 
 def weight_dtype(precision: str) -> torch.dtype:

@@ -31,7 +31,7 @@ def huggingface(monkeypatch):
 
 def test_a_node_without_transformers_is_refused(huggingface, monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(ValueError, match=r"huggingface needs the package transformers; run pip install 'tracelab\[huggingface\]'"):
+    with pytest.raises(ValueError, match=r"huggingface needs transformers; run pip install 'tracelab\[huggingface\]'"):
         huggingface.data(huggingface.Settings(), train=True)
 
 
