@@ -51,7 +51,7 @@ def test_every_module_of_collecting_can_be_imported_without_the_others() -> None
     modules = sorted(
         ".".join(path.relative_to(CHECKOUT / "src").with_suffix("").parts)
         for path in (CHECKOUT / "src" / "tracelab" / "collect").rglob("*.py")
-        if path.name != "__init__.py"
+        if path.name != "__init__.py" and path.parent.name != "callbacks"  # they import the library they are for
     )
     blocked = "".join(f"sys.modules[{name!r}] = None\n" for name in (*ABSENT, "torch", "numpy"))
     script = f"import sys, importlib\n{blocked}for name in {modules!r}: importlib.import_module(name)"

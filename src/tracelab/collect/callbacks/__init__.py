@@ -1,0 +1,1 @@
+"""Recordings in training libraries: one module for each, which imports that library."""
