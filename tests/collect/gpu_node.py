@@ -14,7 +14,13 @@ from tracelab.collect.train import train
 FAKES = Path(__file__).parent / "fakes"
 TINY = {"device": "cuda", "steps": 2, "warmup": 1, "batch_size": 2, "sample_s": 0.0}
 SMALL = {"transformer": {"context": "8", "width": "16", "layers": "1", "heads": "2", "vocabulary": "16"}}
-SMALL |= {"decoder": {"sequence": "8"}, "triad": {}, "copies": {}, "streams": {}, "collectives": {}}
+SMALL |= {
+    "decoder": {"context": "16", "layers": "1", "vocabulary": "64"},
+    "triad": {},
+    "copies": {},
+    "streams": {},
+    "collectives": {},
+}
 SMALL |= {"image_classification": {}, "gemm": {"size": "8", "repeats": "2"}}
 
 
