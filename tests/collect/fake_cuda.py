@@ -703,6 +703,7 @@ def _install_distributed(setattr_):
             raise BrokenRuleError(f"ranks on GPUs communicate through {backend}")
         if device_id is not None and state.ordinal(device_id) != state.current:
             raise BrokenRuleError(f"the process group is of {device_id}, and the process on GPU {state.current}")
+        state.call("nccl.init", "with a device" if device_id is not None else "without a device")
         join("gloo", **options)
         cards = [None] * distributed.get_world_size()
         visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")

@@ -331,3 +331,42 @@ def test_a_batch_that_leaves_a_replica_without_work_is_refused(node):
 def test_collectives_of_one_process_are_refused(node, parallel):
     run = node.train("collectives", parallel=parallel)
     assert (run.status, run.error) == ("failed", "collectives needs several ranks; use --parallel ddp --gpus 2")
+
+
+def calls_of(run, *names, rank=0):
+    """Return the calls of a rank whose names begin so, in order."""
+    return [line for line in run.calls(rank) if line.startswith(names)]
+
+
+def test_a_graph_is_captured_once_and_replayed_in_each_step(node):
+    run = node.train(cuda_graphs=True, warmup=1, steps=2, validate=True)
+    assert calls_of(run, "cuda.make_graphed", "graph.replay", "cuda.memory_snapshot") == [
+        "cuda.make_graphed_callables",
+        "graph.replay",
+        "cuda.memory_snapshot",
+        "graph.replay",
+        "graph.replay",
+    ]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_chooses_its_gpu_before_it_joins_the_others(node, rank):
+    run = node.train(parallel="ddp", gpus=2)
+    assert calls_of(run, "cuda.set_device", "nccl.init", rank=rank) == [
+        f"cuda.set_device {rank}",
+        "nccl.init with a device",
+    ]
+
+
+@pytest.mark.parametrize("memory", [False, True])
+def test_a_recorded_window_holds_no_call_of_the_collector_but_events_and_peaks(node, memory):
+    calls = node.train(profiler="kineto", warmup=1, active=2, steps=3, memory=memory).calls()
+    window = calls[calls.index("kineto.start_trace") + 1 : calls.index("kineto.stop_trace")]
+    step = ["mark forward", "mark backward", "mark optimizer"]
+    events = ["Event.record", "Event.record", *step, "Event.record"]
+    peaks = ["cuda.max_memory_allocated", "cuda.max_memory_reserved", "cuda.reset_peak_memory_stats"]
+    assert window == [
+        *("mark ProfilerStep#1", *events, *peaks),
+        *("mark ProfilerStep#2", *events),
+        *("cuda.synchronize", "host-wait synchronize"),
+    ]
