@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -16,11 +17,14 @@ import pytest
 from tests.collect.test_nvidia_captures import PROGRAM, STEP, environ
 from tests.needs import needs_torch
 from tracelab.client import Lab
+from tracelab.collect.program.process import RECORDING, STARTUP
 from tracelab.collect.program.run import run_program
-from tracelab.collect.program.settings import ProgramSettings
+from tracelab.collect.program.settings import ProgramSettings, shown_words, validate_program
 from tracelab.collect.recording.profilers import KinetoOptions
+from tracelab.collect.recording.ranks import Rank, find_rank
 from tracelab.collect.recording.window import Window
 from tracelab.collect.run_end import Result
+from tracelab.errors import UsageError
 from tracelab.ingest import pipeline
 
 pytestmark = [needs_torch, pytest.mark.usefixtures("_forked_programs")]
@@ -323,6 +327,87 @@ def test_seconds_become_options_of_nsys_and_a_refusal_of_ncu(tmp_path: Path, mon
         "profiler_error",
         "ncu cannot record by seconds; choose --wait and --active, or no window",
     )
+
+
+def test_a_program_that_is_stuck_in_a_library_ends_at_the_time_limit_and_names_its_loss(tmp_path: Path) -> None:
+    lock = "import ctypes; mutex = ctypes.create_string_buffer(64); lock = ctypes.CDLL(None).pthread_mutex_lock"
+    begun = time.monotonic()
+    result = record_loop(tmp_path, steps=2, after=f"{lock}; lock(mutex); lock(mutex)", timeout_s=2.0)
+    assert (result.status, result.error) == (
+        "timeout",
+        "reached the time limit; nothing was recorded before it; "
+        "its recording is lost: a library did not return after SIGTERM",
+    )
+    assert time.monotonic() - begun < 15
+
+
+@pytest.mark.usefixtures("_processes")
+def test_ranks_of_multiprocessing_are_recorded_from_their_first_step(tmp_path: Path) -> None:
+    script = EXAMPLE.with_name("spawned.py")
+    result = record(tmp_path, sys.executable, str(script), str(tmp_path / "rendezvous"))
+    assert (result.status, result.error) == ("ok", None)
+    content = described(result)
+    assert (content["world_size"], list(content["ranks"])) == (2, ["0", "1"])
+    for rank in range(2):
+        assert recorded_steps(result, f"rank{rank}.pt.trace.json.gz") == [1, 2, 3, 4, 5]
+        assert [row["step"] for row in step_rows(result, rank)] == [1, 2, 3, 4, 5]
+
+
+def test_a_process_without_torch_runs_its_own_sitecustomize_and_imports_nothing_of_tracelab(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.own = 'own'")
+    look = "import sys, importlib.util; importlib.util.find_spec('torch')"
+    look += "; print(sys.own, [name for name in sys.modules if name.startswith(('torch', 'tracelab'))])"
+    path = os.pathsep.join([str(STARTUP), str(tmp_path)])
+    environment = os.environ | {"PYTHONPATH": path, RECORDING: str(tmp_path / "task.json")}
+    done = subprocess.run([sys.executable, "-c", look], env=environment, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("own []\n", "")
+    assert (tmp_path / "python-started").exists()
+
+
+def test_run_json_has_neither_folders_nor_secrets_of_the_command() -> None:
+    words = [
+        "/opt/venv/bin/python",
+        "/home/me/train.py",
+        "--data=/data/x",
+        "--api-key",
+        "abc",
+        "--token=abc",
+        "--lr",
+        "1",
+    ]
+    assert shown_words(words) == ["python", "train.py", "--data=x", "--api-key", "***", "--token=***", "--lr", "1"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"command": ()}, "no command to run"),
+        ({"command": ("no-such-program",)}, "no such program on PATH"),
+        ({"profilers": ("nsys", "nsys")}, "names one profiler twice"),
+        ({"profilers": ("nsys",), "kineto": KinetoOptions(shapes=True)}, "need --profiler kineto"),
+        ({"window": Window(cycles=2)}, "--cycles needs --wait or --after-s"),
+        ({"window": Window(on_demand=True, cycles=2)}, "remove --cycles"),
+        ({"window": Window(active=0)}, "must be above 0"),
+    ],
+)
+def test_an_impossible_request_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        validate_program(ProgramSettings(**{"command": ("true",)} | options))
+
+
+@pytest.mark.parametrize(
+    ("environment", "rank"),
+    [
+        ({"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1"}, Rank(3, 4, 1, known=True)),
+        ({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}, Rank(1, 2, 0, known=True)),
+        ({"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1"}, Rank(1, 2, 1, known=True)),
+        ({"SLURM_PROCID": "5", "SLURM_STEP_NUM_TASKS": "8", "SLURM_STEP_ID": "0"}, Rank(5, 8, 0, known=True)),
+        ({"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1", "SLURM_STEP_ID": "4294967291"}, Rank()),
+        ({"RANK": "x", "WORLD_SIZE": "4"}, Rank()),
+    ],
+)
+def test_a_rank_is_that_of_its_launcher(environment: dict[str, str], rank: Rank) -> None:
+    assert find_rank(environment) == rank
 
 
 def ingest(tmp_path: Path, result: Result) -> Lab:

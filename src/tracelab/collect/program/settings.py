@@ -78,9 +78,9 @@ def name_runs(settings: ProgramSettings) -> list[str]:
 
 def shown_words(command: Sequence[str]) -> list[str]:
     """Return the words of a command for run.json, which may be shared: without folders and without secrets."""
-    words: list[str] = []
+    words = [Path(command[0]).name]
     hide_next = False
-    for word in command:
+    for word in command[1:]:
         name, equals, value = word.partition("=")
         if hide_next and not word.startswith("-"):
             words.append(_HIDDEN)

@@ -80,8 +80,8 @@ def _note(task: str, name: str, text: str) -> None:
 
 def _run_next_sitecustomize() -> None:
     """Execute the sitecustomize that this file hides, if the program's environment has one."""
-    from importlib.machinery import PathFinder
-    from importlib.util import module_from_spec
+    from _frozen_importlib import module_from_spec  # importlib.util would import more at each start
+    from _frozen_importlib_external import PathFinder
 
     own = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
     elsewhere = [path for path in sys.path if os.path.abspath(path) != own]  # noqa: PTH100
