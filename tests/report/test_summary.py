@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 import tracelab
 from tests.build import build_store
+from tests.compare.small_runs import recording, together
 from tests.stores import eight_ranks
 from tracelab.cli import main
 from tracelab.errors import NoDataError
@@ -342,5 +343,38 @@ def test_steps_in_which_no_gpu_works_are_left_out_of_the_step_time(tmp_path: Pat
     step_time = next(each for each in found.figures if each.name == "step time")
     assert (step_time.value, step_time.note) == (
         75,
-        "median of 2 steps, 50 ns to 100 ns; 1 without GPU work left out",
+        "median of 2 steps, 50 ns to 100 ns; left out: 1 without recorded GPU work",
+    )
+
+
+@pytest.fixture
+def figures_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    needed = [library()[name] for name in ("recordings", "gpu_breakdown")]
+    monkeypatch.setattr(summarize_module, "needed_queries", lambda: needed)
+
+
+@pytest.mark.usefixtures("figures_alone")
+def test_the_step_time_is_that_of_a_comparison_without_first_and_cut_off_last_step(tmp_path: Path) -> None:
+    """Steps of 10,000 and 11,000 ns; the last one of each run is recorded for 9,000 ns only."""
+    store = build_store(tmp_path / "lab", together(recording("a"), recording("b", slower=1_000)))
+    found = {each.run: each.figures[0] for each in summarize(store)}
+    compared = tracelab.open(store).compare("a", "b").comparison.main
+    assert compared.metric == "step_time"
+    assert (found["a"].value, found["b"].value) == (compared.base, compared.candidate) == (10_000, 11_000)
+    assert found["a"].note == "median of 3 steps, 10.00 µs to 10.00 µs; left out: 2 first or last"
+
+
+@pytest.mark.usefixtures("figures_alone")
+def test_steps_of_a_run_folder_count_without_first_and_last_too(tmp_path: Path) -> None:
+    """Two ranks, whose steps take 500, 100, 110, 120 and 30 ns, the second one's 20 ns more: 120 is the median."""
+    steps = [
+        {"rank": rank, "phase": "train", "epoch": 0, "step": step, "start_ns": 1_000 * step, "dur_ns": dur + 20 * rank}
+        for rank in (0, 1)
+        for step, dur in enumerate((500, 100, 110, 120, 30))
+    ]
+    store = build_store(tmp_path / "lab", {"steps": steps, "ops": [{"name": "mm", "start_ns": 0, "dur_ns": 5}]})
+    (found,) = summarize(store)
+    assert (found.figures[0].value, found.figures[0].note) == (
+        120,
+        "median of 3 steps on 2 ranks, 100 ns to 140 ns; left out: 2 first or last",
     )

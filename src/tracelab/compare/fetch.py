@@ -49,8 +49,7 @@ class Source:
     ) -> None:
         self._con = con
         self._deadline = execution.Deadline(timeout_s)
-        default = next(param.default for param in library.find("run_difference").params if param.name == "step_name")
-        self._step_name = step_name if step_name is not None else str(default)
+        self._step_name = step_name if step_name is not None else library.default_step_name()
 
     def facts(self) -> dict[str, dict[str, Any]]:
         """Fetch what decides whether runs can be compared, by run."""

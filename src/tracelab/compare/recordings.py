@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from tracelab.compare.fetch import Answers
+from tracelab.compare.left_out import BEYOND_SHORTEST, FIRST_OR_LAST
 from tracelab.errors import NoDataError
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -16,8 +17,6 @@ RANGES, RECORDED, WHOLE = "ranges", "recorded", "whole"
 """What a value is of: a step that a range marks, a step of a run folder, or the whole recording."""
 LEAST_TO_TRIM = 3
 """With fewer steps in a recording the first and last stay in all, and no verdict is possible: as in counted_steps()."""
-FIRST_OR_LAST, BEYOND_SHORTEST = "first_or_last", "beyond_shortest"
-"""Why a step does not count: it is the first or last, or the shortest recording has fewer than LEAST_TO_TRIM."""
 _WINDOW_TIMES = {
     "exposed_communication": "exposed_comm_ns",
     "exposed_copies": "exposed_memory_ns",

@@ -8,7 +8,8 @@ from tracelab.compare.comparability import SHAPES, FactRow
 from tracelab.compare.comparison import Comparison
 from tracelab.compare.gates import FAILED, PASSED, GateResult
 from tracelab.compare.kernel_matching import ARROW
-from tracelab.compare.recordings import BEYOND_SHORTEST, FIRST_OR_LAST, LEAST_TO_TRIM, RECORDED, WHOLE
+from tracelab.compare.left_out import FIRST_OR_LAST, LEFT_OUT
+from tracelab.compare.recordings import LEAST_TO_TRIM, RECORDED, WHOLE
 from tracelab.compare.replacements import Replaced
 from tracelab.compare.verdicts import FASTER, LEAST_EFFECT, SAME, SLOWER, UNDECIDED, WIDEST_SAME, MetricRow
 from tracelab.output.labels import shorten, strip_signature
@@ -28,13 +29,6 @@ _TITLES = {
     "op_gpu": "GPU time by the op that launched it",
     "op": "Ops on the CPU",
 }
-_LEFT_OUT = {
-    "no_gpu_work": "without recorded GPU work",
-    "not_on_all_ranks": "not recorded on all ranks",
-    FIRST_OR_LAST: "first or last",
-    BEYOND_SHORTEST: "more than the shortest recording has",
-}
-"""Why steps do not count, in words."""
 _SUBJECTS = {
     "step_time": "step time",
     "window_time": "the recorded window",
@@ -402,7 +396,7 @@ def left_out_sentence(comparison: Comparison) -> str | None:
         counted, marked = sum(each.counted for each in side), sum(each.marked for each in side)
         reasons = {
             words: count
-            for reason, words in _LEFT_OUT.items()
+            for reason, words in LEFT_OUT.items()
             if (count := sum(each.left_out.get(reason, 0) for each in side))
         }
         listed = ", ".join(f"{count:,} {words}" for words, count in reasons.items())

@@ -81,3 +81,8 @@ def _find(name_or_path: str) -> Query:
     near = difflib.get_close_matches(name_or_path, known, n=1, cutoff=0.0)
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise UsageError(f"no query {name_or_path!r}; {hint}`tracelab query` lists them all")
+
+
+def default_step_name() -> str:
+    """Return the regular expression that finds the names of steps."""
+    return next(str(param.default) for param in find("run_difference").params if param.name == "step_name")

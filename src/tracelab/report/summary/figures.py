@@ -1,10 +1,12 @@
 """The five figures of a run, each with its denominator, or with what to record where it cannot be known."""
 
 import statistics
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tracelab.compare.left_out import LEFT_OUT
 from tracelab.output.units import Quantity, format_scaled
 
 
@@ -20,8 +22,8 @@ class Figure:
     """Unit of the value: ratio or ns."""
 
 
-MEASURED_STEPS = "measured steps"
-"""Key of the steps that `tracelab collect` timed, among the answers."""
+STEPS = "steps"
+"""Key of the steps among the answers, each with whether it counts in a comparison of runs."""
 NO_GPU = "no GPU"
 GPU_NOT_RECORDED = "not recorded"
 WITHOUT_GPU = frozenset({NO_GPU, GPU_NOT_RECORDED})
@@ -37,7 +39,7 @@ _NO_TIMES = (
 )
 Rows = list[dict[str, Any]]
 FIGURE_QUERIES = (
-    *("recordings", "gpu_breakdown", "step_breakdown", "idle_causes", "stragglers", "mfu"),
+    *("recordings", "gpu_breakdown", "idle_causes", "stragglers", "mfu"),
     *("cpu_communication", "data_loader_wait"),
 )
 """Queries that the figures are computed from."""
@@ -55,7 +57,7 @@ def compute_figures(answers: Mapping[str, Rows], missing: Mapping[str, str], win
         return answers.get(name, [])
 
     breakdown = rows("gpu_breakdown")
-    step_time = _step_time(rows("step_breakdown") or rows(MEASURED_STEPS))
+    step_time = _step_time(rows(STEPS))
     mfu = _mfu(rows("mfu"), missing)
     if not breakdown:
         note = "the run has no GPU activity: these are figures of the CPU"
@@ -110,21 +112,32 @@ def _time(ns: float) -> str:
 
 
 def _step_time(rows: Rows) -> Figure:
-    known = [row for row in rows if row["step"] is not None and row["step_ns"] is not None]
-    if not known:
+    if not rows:
         note = "no step is marked; call profiler.step() in the loop, or put each step into an NVTX range `step N`"
         return Figure("step time", None, "unknown", note, "ns")
-    working = [row for row in known if row.get("gpu_busy_ns")]  # others are no steps of what the GPUs recorded
-    left_out = ""
-    if 0 < len(working) < len(known):
-        left_out = f"; {len(known) - len(working):,} without GPU work left out"
-        known = working
-    lengths = [int(row["step_ns"]) for row in known]
-    steps, ranks = len({row["step"] for row in known}), len({row["rank"] for row in known})
+    counted = [row for row in rows if row["number"] is not None]
+    used = counted or rows  # where none counts, as where the GPUs' rows belong to no step, all are better than nothing
+    of_step = defaultdict(list)
+    for row in used:
+        of_step[row["number"] if counted else row["place"]].append(row["step_ns"])
+    lengths = [row["step_ns"] for row in used]
+    median = statistics.median(statistics.fmean(steps) for steps in of_step.values())
+    ranks = len({row["rank"] for row in used})
     spread = "" if len(lengths) == 1 else f", {_time(min(lengths))} to {_time(max(lengths))}"
-    of = f"{_count(steps, 'step')}" + (f" on {_count(ranks, 'rank')}" if ranks > 1 else "")
-    median = statistics.median(lengths)
-    return Figure("step time", median, _time(median), f"median of {of}{spread}{left_out}", "ns")
+    of = _count(len(of_step), "step") + (f" on {_count(ranks, 'rank')}" if ranks > 1 else "")
+    left_out = _left_out(rows) if counted else ""
+    return Figure("step time", median, _time(round(median)), f"median of {of}{spread}{left_out}", "ns")
+
+
+def _left_out(rows: Rows) -> str:
+    """Return how many steps do not count, and why: of the rank that leaves out most."""
+    reasons = Counter((row["rank"], row["left_out"]) for row in rows if row["left_out"])
+    most = {
+        words: max((count for (_, each), count in reasons.items() if each == reason), default=0)
+        for reason, words in LEFT_OUT.items()
+    }
+    listed = ", ".join(f"{count:,} {words}" for words, count in most.items() if count)
+    return f"; left out: {listed}" if listed else ""
 
 
 def _count(number: int, noun: str) -> str:
@@ -156,7 +169,8 @@ def _gpu_busy(rows: Rows) -> Figure:
     mean = 1 - sum(row["idle_ns"] for row in rows) / window_ns
     spread = f", {format_share(min(busy))} to {format_share(max(busy))}" if len(busy) > 1 else ""
     computing = sum(row["compute_ns"] for row in rows) / window_ns
-    note = f"of the windows of {_count(len(rows), 'GPU')}{spread}; computing {format_share(computing)}"
+    of = f"of the windows of {_count(len(rows), 'GPU')}, start-up and end included"
+    note = f"{of}{spread}; computing {format_share(computing)}"
     return Figure("GPU busy", mean, format_share(mean), note)
 
 

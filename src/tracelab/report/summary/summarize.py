@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tracelab.query.spec import Query
 from tracelab.report.answers import Answer, ReportSession, open_report_session
 from tracelab.report.summary.figures import (
     FIGURE_QUERIES,
-    MEASURED_STEPS,
+    STEPS,
     WITHOUT_GPU,
     WORK_QUERIES,
     Figure,
@@ -28,6 +29,8 @@ from tracelab.report.summary.leads import Ceiling, FoundLeads, Lead, find_leads
 from tracelab.report.summary.settings import LEAST_COMPARABLE, fetch_settings
 from tracelab.report.table_cache import cache_small_tables
 from tracelab.report.windows import create_windows, measured_times
+from tracelab.resources import QUERIES
+from tracelab.store import execution
 
 _LOSSES = ("exposed communication", "host-bound", "waiting for data")
 _EVENTS = ("kernels", "copies", "api_calls", "ops", "ranges", "steps")
@@ -37,7 +40,7 @@ _IDLE_TOPICS = frozenset({"data", "host", "launches", "dependency"})
 _COMMUNICATION_TOPICS = frozenset({"waiting", "transfer"})
 _COUNTERS_ONLY = "Only counters of single kernels are recorded, and no timeline."
 _NOTHING_RECORDED = "No timeline is recorded."
-_FIGURES = frozenset({*FIGURE_QUERIES, *WORK_QUERIES, "cpu_breakdown"})
+_FIGURES = frozenset({*FIGURE_QUERIES, *WORK_QUERIES, "cpu_breakdown", "step_breakdown"})
 """Queries of the figures, of the work, and of the measured time."""
 
 
@@ -112,9 +115,9 @@ def summarize_answers(session: ReportSession, answers: Mapping[str, Answer]) -> 
     missing = {name: answer.missing_reason for name, answer in answers.items() if answer.table is None}
     windows = (tables.get(name) for name in ("gpu_breakdown", "cpu_breakdown", "step_breakdown"))
     create_windows(session.con, *windows)
-    tables[MEASURED_STEPS] = session.con.sql(
-        "select run, rank, step, dur_ns as step_ns from steps where phase = 'train'"
-    ).to_arrow_table()
+    tables[STEPS] = execution.fetch_table(
+        session.con, _steps_sql(), {"runs": list(session.runs), "step_name": library.default_step_name()}
+    )
     needed = {query.name for query in needed_queries()}
     known = {
         name: (answer.query, answer.table)
@@ -137,10 +140,15 @@ def summarize_answers(session: ReportSession, answers: Mapping[str, Answer]) -> 
     return [replace(each, settings=settings.get(each.run)) for each in summaries]
 
 
+@cache
+def _steps_sql() -> str:
+    return (QUERIES / "summary" / "steps.sql").read_text(encoding="utf-8")
+
+
 def _rows_by_run(tables: Mapping[str, pa.Table | None]) -> dict[str, dict[str, Rows]]:
     """Return by run and query the rows that the figures are computed from."""
     of_runs: dict[str, dict[str, Rows]] = defaultdict(lambda: defaultdict(list))
-    for name in (*FIGURE_QUERIES, MEASURED_STEPS, *WORK_QUERIES):
+    for name in (*FIGURE_QUERIES, STEPS, *WORK_QUERIES):
         table = tables.get(name)
         if table is None:
             continue

@@ -1,0 +1,35 @@
+-- Steps of each run, and which of them count as in a comparison of runs.
+-- A row is one run, rank and step, as of counted_steps_alone(): of marked ranges, else as a run folder records them. `runs` are
+-- the runs to read, none for all.
+with marked as (
+    select run, source, rank, pid, name, scope, start_ns, end_ns
+    from annotations
+    where len($runs) = 0 or list_contains($runs, run)
+),
+all_steps as materialized (
+    from steps_of('marked', $step_name)
+),
+activity as materialized (
+    select row_number() over () as id, run, source, rank, pid, device, stream, start_ns, correlation
+    from gpu_activity
+    where run in (select run from all_steps)
+),
+stepped as materialized (
+    select id, step_id from with_step('activity', 'all_steps')
+),
+work as materialized (
+    select run, step_id from activity left join stepped using (id)
+),
+recorded as materialized (
+    select
+        row_number() over (order by run, rank, start_ns, step) as id, run, rank, null::bigint as step, start_ns, end_ns
+    from steps
+    where phase = 'train' and has_valid_interval(start_ns, end_ns) and run not in (select run from all_steps)
+        and (len($runs) = 0 or list_contains($runs, run))
+),
+no_work as (
+    select run, id as step_id from recorded limit 0
+)
+select run, rank, place, step_ns, number, left_out from counted_steps_alone('all_steps', 'work')
+union all
+select run, rank, place, step_ns, number, left_out from counted_steps_alone('recorded', 'no_work')
