@@ -67,7 +67,7 @@ fuzz: $(VENV)/.test  ## Damage files of each reader 1,000 times, and Kineto trac
 	$(PY) -m tests.fuzz.damage $(ARGS)
 	$(PY) -m tests.fuzz.kineto_damage --seconds 60
 
-pairs: $(VENV)/.test $(VENV)/.trains  ## Run every workload and pair of options of collect train under the fake CUDA, in 10 minutes.
+pairs: $(VENV)/.test $(VENV)/.trains  ## Run every workload and pair of options of collect train under the fake CUDA, in half an hour.
 	TRACELAB_ALL_PAIRS=1 $(PYTEST) tests/collect/test_option_pairs.py $(ARGS)
 
 docs: $(VENV)/.test  ## Write the reference, the cookbook and the console examples of docs/ and README.md.
