@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests import corpus
 from tests.stores import shared_store
 from tracelab.client import Lab
 from tracelab.compare import fetch, recordings
+from tracelab.compare.verdicts import judge
 from tracelab.ingest import pipeline
 
 pytestmark = corpus.needs_traces
@@ -49,3 +51,21 @@ def test_a_recording_does_not_differ_from_its_copy(store: Path) -> None:
     assert {row["change_ratio"] for row in result.to_pylist()} <= {0.0, None}
     assert {row["difference_ns"] for row in result.to_pylist()} == {0}
     assert result.comparison.matching.matched == (1, 1)
+
+
+def test_recorded_steps_of_one_run_dealt_to_two_sides_rarely_differ(tmp_path: Path) -> None:
+    """Of 200 comparisons of 5 + 5 parts of the 25 steps, without a noise floor, at most 5 % find a difference."""
+    trace = corpus.ROOT / "nsys" / "nersc_sc22" / "4gpu_nobroadcast.qdrep.nsys2022_4.sqlite"
+    pipeline.ingest([trace], store=tmp_path / "lab", run="one")
+    with fetch.open_source(tmp_path / "lab", ["one"]) as source:
+        _, (recording,) = recordings.build_recordings(source.answers(), ["one"])
+    series = {name: values for name, values in recording.series.items() if len(values) > 1}
+    assert recording.steps.counted == 25
+    generator = np.random.default_rng(3)
+    alarms = 0
+    for _ in range(200):
+        parts = np.array_split(generator.permutation(25), 10)
+        sides = [{name: values[part] for name, values in series.items()} for part in parts]
+        rows = judge(list(series), sides[:5], sides[5:], assumed_floor=0.0)
+        alarms += any(row.verdict in ("faster", "slower") for row in rows)
+    assert alarms <= 10
