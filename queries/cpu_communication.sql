@@ -31,7 +31,7 @@
 -- [[report.findings]]
 -- when = "collective = 'all' and exposed_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "exposed_ns"
--- cost = { ns = "exposed_ns", rows = "collective = 'all'", adds = true, topics = ["waiting", "transfer"], detail = 1 }
+-- cost = { ns = "exposed_ns", rows = "collective = 'all'", adds = true, topics = ["waiting", "transfer", "receiving"], detail = 1 }
 -- text = "[{where}: ]communication by {backend} takes {busy_ns of window_ns} of the window, and {exposed_ns of window_ns} while nothing computes."
 -- advice = "Overlap it with the backward pass (DDP's buckets), send less, or look for the rank that enters last."
 -- ///

@@ -33,7 +33,7 @@
 -- [[report.findings]]
 -- when = "exposed_comm_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "exposed_comm_ns"
--- cost = { ns = "exposed_comm_ns", adds = true, topics = ["waiting", "transfer"] }
+-- cost = { ns = "exposed_comm_ns", adds = true, topics = ["waiting", "transfer", "receiving"] }
 -- next = "nccl_share"
 -- text = "{where}: exposed communication takes {exposed_comm_ns of window_ns} of the window."
 -- advice = "Overlap communication with the backward pass (larger buckets, a stream of its own), or look for the straggler."

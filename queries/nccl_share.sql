@@ -32,21 +32,15 @@
 -- row = "kind[s] of collective"
 -- show_if = "kernels > 0"
 -- without = "no kernel communicates: record several ranks of a distributed job, or several GPUs of one process"
--- ok_text = "Exposed communication takes at most 10 % of every device's window, and broadcasts at most 5 %."
+-- ok_text = "Exposed communication takes at most 10 % of every device's window."
 -- unknown = "How much communication is exposed is not known: nothing that ran on a device took any time that is known."
 -- [[report.findings]]
 -- when = "collective = 'all' and exposed_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "exposed_ns"
--- cost = { ns = "exposed_ns", rows = "collective = 'all'", adds = true, topics = ["waiting", "transfer"], detail = 1 }
+-- cost = { ns = "exposed_ns", rows = "collective = 'all'", adds = true, topics = ["waiting", "transfer", "receiving"], detail = 1 }
 -- next = "collective_summary"
 -- text = "[{where}: ]communication takes {busy_ns of window_ns} of the window, and {exposed_ns of window_ns} while nothing computes."
 -- advice = "The second figure is what overlapping can gain; collective_summary has the collectives, and how much of them is waiting."
--- [[report.findings]]
--- when = "collective = 'broadcast' and busy_ns > 0.05 * nullif(window_ns, 0)"
--- by = "busy_ns"
--- cost = { ns = "exposed_ns", rows = "collective = 'broadcast'", adds = true, topics = ["transfer"], detail = 2 }
--- text = "[{where}: ]broadcasts take {busy_ns of window_ns} of the window."
--- advice = "DataParallel broadcasts the model in every step: use DDP. In DDP set `broadcast_buffers=False` where buffers need not agree."
 -- ///
 with activity as not materialized (  -- each use reads only its own kinds and columns
     select run, source, rank, device, kind, start_ns, end_ns, dur_ns

@@ -85,7 +85,7 @@
 -- [[report.findings]]
 -- when = "cause = 'start' and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "charged_ns"
--- cost = { ns = "charged_ns", rows = "cause = 'start'", adds = ["rank"], topics = ["waiting"], detail = 3, recorded = false }
+-- cost = { ns = "charged_ns", rows = "cause = 'start'", adds = ["rank"], topics = ["waiting"], detail = 3, ranked = false }
 -- next = "stragglers"
 -- text = "{where} enters its first collective late, and the others wait for it. Its recording begins later than theirs, so the cause is not recorded."
 -- advice = "Start the profilers of all ranks behind a barrier, and record two steps or more: then what the rank did since the last common collective is known."

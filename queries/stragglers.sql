@@ -6,7 +6,9 @@
 -- 0.001 means that this is hardly chance. A rank is persistent if it is last in more than half, and in more than three times
 -- its share (at most 90 %), of the collectives in at least two thirds of five steps or more; else changing. A collective
 -- belongs to the step that contains its start on the last rank. Sends and receives are no collectives: a pipeline's stages
--- wait for each other by design, so only their transfers are counted, from the later start of the two on.
+-- wait for each other by design, so their waits are apart; their transfers last from the later start of the two on.
+-- Broadcasts and reductions synchronize no ranks either: where one is found on all ranks of its group, the shortest of its
+-- kernels is the transfer, at the end of each, and the rest is waiting.
 -- /// query
 -- title = "Stragglers"
 -- needs = ["kernels"]
@@ -39,11 +41,17 @@
 -- reason = "Why most of the unmatched are not counted. All other figures but theirs are NULL where none is counted."
 -- p2p_dur_ns = "Durations of the rank's matched sends and receives, added up; NULL without any."
 -- exposed_p2p_ns = "Time of their transfers in which no kernel of the rank and no whole graph computed."
+-- exposed_p2p_wait_ns = "Time in which they wait for the other rank and none computes."
+-- rooted_dur_ns = "Durations of the rank's broadcasts and reductions, added up; NULL without any."
+-- exposed_rooted_wait_ns = "Time in which they wait for a rank that enters later and none computes."
+-- exposed_rooted_transfer_ns = "Time of the rest of them in which none computes."
+-- rooted_unmatched = "Those that are not found on all ranks, and count whole as transfer."
+-- awaited_rank = "The rank for which they wait most: its kernel is the shortest."
 -- [report]
 -- section = "communication"
 -- order = 3
 -- row = "rank[s]"
--- show_if = "collectives > 0 or p2p_dur_ns > 0"
+-- show_if = "collectives > 0 or p2p_dur_ns > 0 or rooted_dur_ns > 0"
 -- without = "no collective was found on several ranks: ingest the traces of all ranks as one run"
 -- ok_text = "No rank is the last in more than half of the collectives, or so often that it cannot be chance, and most of their time is hidden transfer."
 -- unknown = "Which rank the others wait for is not known: no collective was found on several ranks."
@@ -69,6 +77,34 @@
 -- text = "[{where}: ]part of its transfers runs while nothing computes[: {exposed_transfer_ns of dur_ns} of its collectives][, {exposed_p2p_ns of p2p_dur_ns} of its sends and receives]."
 -- advice = "Overlap it with the backward pass (larger or smaller buckets, a stream of its own), or send less."
 -- what_if = "ideal_network"
+-- [[report.findings]]
+-- when = "exposed_rooted_wait_ns > 0.2 * nullif(rooted_dur_ns, 0)"
+-- by = "exposed_rooted_wait_ns"
+-- cost = { ns = "exposed_rooted_wait_ns", adds = true, topics = ["receiving"], detail = 2 }
+-- next = "collective_wait"
+-- text = "[{where}: ]{exposed_rooted_wait_ns of rooted_dur_ns} of its broadcasts and reductions is waiting for ranks that enter later, while nothing computes[; it waits most for rank {awaited_rank}]."
+-- advice = "The cause is on the rank that enters last: see its data_loader_wait and cpu_breakdown. Without a broadcast of buffers (DDP: `broadcast_buffers=False`) the next collective waits in its place."
+-- [[report.findings]]
+-- when = "rooted_unmatched = 0 and exposed_rooted_transfer_ns > 0.2 * nullif(rooted_dur_ns, 0)"
+-- by = "exposed_rooted_transfer_ns"
+-- cost = { ns = "exposed_rooted_transfer_ns", rows = "rooted_unmatched = 0", adds = true, topics = ["transfer"], detail = 2 }
+-- next = "nccl_share"
+-- text = "[{where}: ]{exposed_rooted_transfer_ns of rooted_dur_ns} of its broadcasts and reductions is transfer while nothing computes."
+-- advice = "DataParallel broadcasts the model in every step: use DDP. In DDP set `broadcast_buffers=False` where buffers need not agree."
+-- [[report.findings]]
+-- when = "rooted_unmatched > 0 and exposed_rooted_transfer_ns > 0.2 * nullif(rooted_dur_ns, 0)"
+-- by = "exposed_rooted_transfer_ns"
+-- cost = { ns = "exposed_rooted_transfer_ns", rows = "rooted_unmatched > 0", adds = true, topics = ["transfer"], detail = 2 }
+-- next = "nccl_share"
+-- text = "[{where}: ]{exposed_rooted_transfer_ns of rooted_dur_ns} of its broadcasts and reductions runs while nothing computes, the waiting of those included that are not found on all ranks ({rooted_unmatched})."
+-- advice = "To know how much of that is waiting, ingest the traces of all ranks as one run. DataParallel broadcasts the model in every step: use DDP. In DDP set `broadcast_buffers=False` where buffers need not agree."
+-- [[report.findings]]
+-- when = "exposed_p2p_wait_ns > 0.2 * nullif(p2p_dur_ns, 0)"
+-- by = "exposed_p2p_wait_ns"
+-- cost = { ns = "exposed_p2p_wait_ns", adds = true, topics = ["receiving"], detail = 2, ranked = false }
+-- next = "pipeline_bubble"
+-- text = "[{where}: ]{exposed_p2p_wait_ns of p2p_dur_ns} of its sends and receives is waiting for the other rank, while nothing computes."
+-- advice = "Between the stages of a pipeline that is the bubble, which a slow stage makes longer: pipeline_bubble compares it with the ideal one, and more microbatches make it shorter."
 -- ///
 with executions as not materialized (
     select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
@@ -94,6 +130,27 @@ waits as materialized (
     )
     from all_waits
 ),
+rooted as materialized (  -- one that is not found on all ranks has no wait
+    select
+        run, source, rank, device, start_ns, end_ns, duration_wait_ns as wait_ns,
+        arg_min(rank, (end_ns - start_ns, rank)) over (partition by run, number) as shortest_rank
+    from all_waits
+    where collective in ('broadcast', 'reduce') and not is_p2p
+),
+rooted_sums as (
+    select
+        run, rank,
+        sum(end_ns - start_ns) as rooted_dur_ns,
+        count(*) filter (wait_ns is null) as rooted_unmatched
+    from rooted
+    group by run, rank
+),
+awaited as (
+    select run, rank, arg_max(shortest_rank, (wait_ns, -shortest_rank)) as awaited_rank
+    from (select run, rank, shortest_rank, sum(wait_ns) as wait_ns from rooted group by run, rank, shortest_rank)
+    where wait_ns > 0
+    group by run, rank
+),
 caused as (
     select
         run, last_rank as rank,
@@ -110,6 +167,12 @@ spans as (
     select run, source, rank, device, last_start_ns, end_ns, 'transfer' from waits where last_rank is not null
     union all
     select run, source, rank, device, start_ns + wait_ns, end_ns, 'p2p' from all_waits where is_p2p and transfer_ns > 0
+    union all
+    select run, source, rank, device, start_ns, start_ns + wait_ns, 'p2p wait' from all_waits where is_p2p and wait_ns > 0
+    union all
+    select run, source, rank, device, start_ns, start_ns + wait_ns, 'rooted wait' from rooted where wait_ns > 0
+    union all
+    select run, source, rank, device, start_ns + coalesce(wait_ns, 0), end_ns, 'rooted transfer' from rooted
 ),
 p2p_sums as (
     select run, rank, sum(end_ns - start_ns) as p2p_dur_ns from all_waits where is_p2p and wait_ns is not null group by run, rank
@@ -127,7 +190,10 @@ exposed as (
         run, rank,
         sum(busy_ns - inside_ns) filter (part = 'wait') as exposed_wait_ns,
         sum(busy_ns - inside_ns) filter (part = 'transfer') as exposed_transfer_ns,
-        sum(busy_ns - inside_ns) filter (part = 'p2p') as exposed_p2p_ns
+        sum(busy_ns - inside_ns) filter (part = 'p2p') as exposed_p2p_ns,
+        sum(busy_ns - inside_ns) filter (part = 'p2p wait') as exposed_p2p_wait_ns,
+        sum(busy_ns - inside_ns) filter (part = 'rooted wait') as exposed_rooted_wait_ns,
+        sum(busy_ns - inside_ns) filter (part = 'rooted transfer') as exposed_rooted_transfer_ns
     from clip_to('spans', 'compute')
     group by run, rank
 ),
@@ -189,6 +255,11 @@ answers as (
         case when s.collectives > 0 then coalesce(e.exposed_transfer_ns, 0) end as exposed_transfer_ns,
         p.p2p_dur_ns,
         case when p.p2p_dur_ns is not null then coalesce(e.exposed_p2p_ns, 0) end as exposed_p2p_ns,
+        case when p.p2p_dur_ns is not null then coalesce(e.exposed_p2p_wait_ns, 0) end as exposed_p2p_wait_ns,
+        o.rooted_dur_ns, o.rooted_unmatched,
+        case when o.rooted_dur_ns is not null then coalesce(e.exposed_rooted_wait_ns, 0) end as exposed_rooted_wait_ns,
+        case when o.rooted_dur_ns is not null then coalesce(e.exposed_rooted_transfer_ns, 0) end as exposed_rooted_transfer_ns,
+        w.awaited_rank,
         case when s.collectives > 0 then coalesce(c.times_last, 0) end as times_last,
         case when s.collectives > 0 then coalesce(c.caused_wait_ns, 0) end as caused_wait_ns,
         case when s.collectives > 0 then coalesce(c.removable_ns, 0) end as removable_ns
@@ -196,6 +267,8 @@ answers as (
     left join caused as c on s.run = c.run and s.rank = c.rank
     left join exposed as e on s.run = e.run and s.rank = e.rank
     left join p2p_sums as p on s.run = p.run and s.rank = p.rank
+    left join rooted_sums as o on s.run = o.run and s.rank = o.rank
+    left join awaited as w on s.run = w.run and s.rank = w.rank
 ),
 chances as (  -- the binomial tail
     select
@@ -230,7 +303,13 @@ select
     end as persistence,
     a.reason,
     as_bigint(a.p2p_dur_ns) as p2p_dur_ns,
-    as_bigint(a.exposed_p2p_ns) as exposed_p2p_ns
+    as_bigint(a.exposed_p2p_ns) as exposed_p2p_ns,
+    as_bigint(a.exposed_p2p_wait_ns) as exposed_p2p_wait_ns,
+    as_bigint(a.rooted_dur_ns) as rooted_dur_ns,
+    as_bigint(a.exposed_rooted_wait_ns) as exposed_rooted_wait_ns,
+    as_bigint(a.exposed_rooted_transfer_ns) as exposed_rooted_transfer_ns,
+    a.rooted_unmatched,
+    a.awaited_rank::bigint as awaited_rank
 from answers as a
 left join late as l on a.run = l.run and a.rank = l.rank
 left join persistences as p on a.run = p.run and a.rank = p.rank

@@ -48,7 +48,7 @@
 -- [[report.findings]]
 -- when = "exposed_comm_ns > 0.1 * (bin_ns - outside_ns) and exposed_comm_ns * sum(bin_ns - outside_ns) over (partition by run, rank, device) > 2 * (bin_ns - outside_ns) * sum(exposed_comm_ns) over (partition by run, rank, device)"
 -- by = "exposed_comm_ns"
--- cost = { ns = "exposed_comm_ns", topics = ["waiting", "transfer"], leads = false }
+-- cost = { ns = "exposed_comm_ns", topics = ["waiting", "transfer", "receiving"], leads = false }
 -- next = "nccl_share"
 -- text = "From {at_ns} on, {where} has {exposed_comm_ns of bin_ns} of exposed communication: at least twice its average."
 -- advice = "Look there for the straggler, and for a collective that nothing can hide (the first, the last, a barrier)."

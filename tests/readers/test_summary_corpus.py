@@ -25,7 +25,7 @@ def test_dlrm_leads_with_late_launches_and_notes_the_rank_whose_recording_begins
     assert [each.query for each in dlrm.leads[:3]] == ["idle_causes", "straggler_causes", "straggler_causes"]
     assert (dlrm.leads[1].rank, "CPU side launches work later" in dlrm.leads[1].sentence) == (7, True)
     assert dlrm.leads[0].rest == dlrm.leads[0].share  # its loaders work before the GPUs do: that is no part of it
-    (late,) = dlrm.unrecorded
+    (late,) = dlrm.unranked
     assert (late.rank, "enters its first collective late" in late.sentence) == (7, True)
 
 

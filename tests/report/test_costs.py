@@ -16,7 +16,7 @@ from tests.build import build_store
 from tests.report.few_queries import report_of
 from tracelab.query.report_rules import Cost, Finding
 from tracelab.report.costs import ADDED, COST_SHARE, MATCHING, matching_rows_sql
-from tracelab.report.summary.leads import Ceiling, Lead, derive_shares, rank_within
+from tracelab.report.summary.leads import Ceiling, Lead, derive_shares, plain_text, rank_within
 from tracelab.report.summary.summarize import RunSummary, summarize
 from tracelab.report.summary.symptoms import relate
 from tracelab.report.summary.text import Summaries
@@ -297,6 +297,37 @@ def test_waiting_for_data_costs_only_what_lies_in_the_window(
         assert "in all steps" not in each.sentence
 
 
+def broadcast_of(entries: dict[int, int]) -> dict[str, list[dict[str, Any]]]:
+    """Ranks that compute until each enters a broadcast, which ends after 1000 ns on all."""
+    tables: dict[str, list[dict[str, Any]]] = {"kernels": [], "collectives": []}
+    for rank, entry_ns in entries.items():
+        placed = {"rank": rank, "device": 0, "stream": 7, "pid": rank}
+        at = {"start_ns": entry_ns, "dur_ns": 1000 - entry_ns, "correlation": 2}
+        tables["kernels"] += [
+            placed | {"name": "gemm", "start_ns": 0, "dur_ns": entry_ns},
+            placed | at | {"name": "ncclDevKernel_Broadcast_RING_LL"},
+        ]
+        noted = {"origin": "kernel", "collective": "broadcast", "group_name": "dp", "group_size": 2, "seq": 1}
+        tables["collectives"].append(placed | at | noted)
+    return tables
+
+
+def test_a_broadcast_that_waits_is_no_transfer(tmp_path: Path) -> None:
+    """Rank 0 enters after 100 ns and waits 800 for rank 1; then both transfer for 100 of their 1000 ns."""
+    (found,) = summarize(build_store(tmp_path / "lab", broadcast_of({0: 100, 1: 900})))
+    wait, transfer = found.leads
+    assert (wait.topics, wait.rank, wait.rest) == (("receiving",), 0, 0.4)
+    assert "waits most for rank 1" in plain_text(wait.sentence)
+    assert (transfer.topics, transfer.rank, transfer.rest) == (("transfer",), 1, 0.05)
+
+
+def test_a_broadcast_that_is_not_found_on_other_ranks_counts_whole_and_states_it(tmp_path: Path) -> None:
+    (found,) = summarize(build_store(tmp_path / "lab", broadcast_of({0: 100})))
+    (lead,) = found.leads
+    assert (lead.query, lead.topics, lead.rest) == ("stragglers", ("transfer",), 0.9)
+    assert "the waiting of those included that are not found on all ranks (" in lead.sentence
+
+
 def test_a_recording_that_begins_late_is_noted_and_not_ranked(tmp_path: Path) -> None:
     """Rank 0 waits 300 of its 400 ns for rank 1, of which the first 300 are not recorded and 100 are."""
     name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
@@ -304,11 +335,11 @@ def test_a_recording_that_begins_late_is_noted_and_not_ranked(tmp_path: Path) ->
     rows = [(0, "gemm", 0, 50), (0, name, 50, 350), (1, "gemm", 300, 50), (1, name, 350, 50)]
     kernels = [gpu | dict(zip(("rank", "name", "start_ns", "dur_ns"), row, strict=True)) for row in rows]
     (found,) = summarize(build_store(tmp_path / "lab", {"kernels": kernels}))
-    (late,) = found.unrecorded
+    (late,) = found.unranked
     assert (late.rank, late.rest) == (1, 0.6)
     assert all(each.query != "straggler_causes" and "waiting" not in each.topics for each in found.leads)
     text = " ".join(repr(Summaries([found])).split())
     assert "Not ranked, 60.0 %: Rank 1 enters its first collective late" in text
-    assert "the cause of 60.0 % is not recorded" in text
+    assert "60.0 % is not ranked" in text
     notes = [row for row in Summaries([found]).rows.to_pylist() if row["kind"] == "note"]
     assert [(row["rank"], row["value"]) for row in notes] == [(1, 0.6)]

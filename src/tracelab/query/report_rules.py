@@ -36,8 +36,20 @@ WHERE = "where"
 LEAST_SHARE = 0.01
 """A finding that costs a smaller share of the run's measured time is not shown."""
 
-TOPICS = ("waiting", "transfer", "data", "host", "launches", "dependency", "copies", "clocks", "parallelism")
-"""What time can be lost to: waiting for other ranks, communication itself, waiting for data, a late CPU side, gaps
+TOPICS = (
+    "waiting",
+    "transfer",
+    "receiving",
+    "data",
+    "host",
+    "launches",
+    "dependency",
+    "copies",
+    "clocks",
+    "parallelism",
+)
+"""What time can be lost to: waiting for other ranks in collectives that synchronize them, communication itself, waiting
+in those that do not (broadcasts, reductions, sends and receives), waiting for data, a late CPU side, gaps
 between kernels, work that waits for other work, copies, low clocks, kernels that leave multiprocessors free."""
 
 NO_WAITS = "no_waits"
@@ -67,8 +79,8 @@ class Cost:
     """The rows that the cost is about, as SQL, without the threshold of the finding."""
     leads: bool = True
     """Whether the summary ranks the finding; others repeat what it ranks, or bound the cost by a rule of thumb."""
-    recorded: bool = True
-    """Whether the recording has the cause. If not, the summary notes what to record and does not rank the time."""
+    ranked: bool = True
+    """Whether the summary ranks the time. If not, it notes it: the cause is not recorded, or it is no loss to mend."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +108,7 @@ class Finding:
 
     def within_threshold(self) -> "Finding | None":
         """Return the finding for all other rows with a cost, where the summary ranks it; else None."""
-        if self.cost is None or not (self.cost.leads and self.cost.recorded):
+        if self.cost is None or not (self.cost.leads and self.cost.ranked):
             return None
         others = f"({self.cost.rows}) and ({self.cost.ns}) > 0 and not coalesce(({self.when}), false)"
         return replace(self, when=others, rule=self.when)
@@ -207,16 +219,14 @@ def _parse_finding(entry: object, columns: Mapping[str, str]) -> Finding:
     return Finding(when, by, text, advice, int(most), each, cost, next_query, what_if)
 
 
-_COST_KEYS = frozenset({"ns", "of", "rows", "adds", "topics", "detail", "leads", "recorded"})
+_COST_KEYS = frozenset({"ns", "of", "rows", "adds", "topics", "detail", "leads", "ranked"})
 
 
 def _parse_cost(entry: object, columns: Mapping[str, str]) -> Cost | None:
     if entry is None:
         return None
     if not isinstance(entry, dict) or set(entry) - _COST_KEYS or "ns" not in entry:
-        raise ValueError(
-            "[[report.findings]]: cost has ns, and may have of, rows, adds, topics, detail, leads, recorded"
-        )
+        raise ValueError("[[report.findings]]: cost has ns, and may have of, rows, adds, topics, detail, leads, ranked")
     topics = tuple(map(str, entry.get("topics", ())))
     if not topics:
         raise ValueError(f"[[report.findings]]: cost needs topics, of {', '.join(TOPICS)}")
@@ -234,7 +244,7 @@ def _parse_cost(entry: object, columns: Mapping[str, str]) -> Cost | None:
         detail=int(entry.get("detail", 0)),
         rows=str(entry.get("rows", "true")),
         leads=entry.get("leads") is not False,
-        recorded=entry.get("recorded") is not False,
+        ranked=entry.get("ranked") is not False,
     )
 
 

@@ -83,7 +83,7 @@ def _sections(session: ReportSession) -> Iterator[Section]:
     """Yield the sections in order: built by a function, or of the results of their queries."""
     selected = session.run_all(_report_queries())
     summaries = summarize_answers(session, {answer.query.name: answer for answer in selected})
-    leads = {each.run: (*each.leads, *each.unrecorded) for each in summaries}
+    leads = {each.run: (*each.leads, *each.unranked) for each in summaries}
     for part, title in _ordered_sections(session):
         if part == "summary":
             drawn = frozenset(drawn_runs(session))

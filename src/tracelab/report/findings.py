@@ -169,8 +169,8 @@ def render_cost(row: Mapping[str, Any], query: Query, finding: Finding, leads: S
     share = row[COST_SHARE]
     if share is None or finding.cost is None or query.report is None:
         return ""
-    if not finding.cost.recorded:
-        return f" <span class=cost>Not ranked: {_amount(share, row[STEP])}, whose cause is not recorded.</span>"
+    if not finding.cost.ranked:
+        return f" <span class=cost>Noted, not ranked: {_amount(share, row[STEP])}.</span>"
     relation = relate(leads, query.name, finding, row.get("rank"))
     if relation.is_lead is not None:
         rest = leads[relation.is_lead - 1].rest
@@ -178,7 +178,7 @@ def render_cost(row: Mapping[str, Any], query: Query, finding: Finding, leads: S
     if relation.is_symptom(share):
         return f" <span class=cost>Symptom of {relation.causes}.</span>"
     added = f", {query.report.count_rows(row[ADDED], 'such')} added up" if row[ADDED] > 1 else ""
-    part = "is" if len(relation.numbers) + relation.has_unrecorded == 1 else "are"
+    part = "is" if len(relation.numbers) + relation.has_unranked == 1 else "are"
     known = f"; {relation.causes} {part} part of it" if relation.causes else ""
     kind, rank = ("Cost:", "") if finding.cost.leads else ("Bound: at most", "; the summary does not rank it")
     return f" <span class=cost>{kind} {_amount(share, row[STEP])}{added}{known}{rank}.</span>"

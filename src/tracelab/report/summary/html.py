@@ -83,12 +83,12 @@ def _render_run(position: int, summary: RunSummary, *, named: bool, is_hidden: b
             f"<small>{render_prose(each.note)}</small></div>"
         )
     yield f"</dl><p>{escape_text(summary.work)}</p>" if summary.work else "</dl>"
-    unrecorded = "".join(
+    unranked = "".join(
         f"<p>Not ranked, {format_share(lead.rest)}: {lead.sentence} <span class=advice>{lead.advice}</span></p>"
-        for lead in summary.unrecorded
+        for lead in summary.unranked
     )
     if not summary.leads:
-        yield unrecorded
+        yield unranked
         yield f"<p>{escape_text(summary.balance)} {render_prose(summary.note)}</p>{_next_commands(summary)}"
         yield f"{_all_findings(summary)}</article>"
         return
@@ -102,7 +102,7 @@ def _render_run(position: int, summary: RunSummary, *, named: bool, is_hidden: b
         yield f"<ol class=leads start={MOST_LEADS + 1}>{''.join(others)}</ol></details>"
     if within := rendered[ruled:]:
         yield f"<p>{WITHIN}</p><ol class=leads start={ruled + 1}>{''.join(within)}</ol>"
-    yield f"{unrecorded}<p>{escape_text(summary.balance)}</p>{_all_findings(summary)}</article>"
+    yield f"{unranked}<p>{escape_text(summary.balance)}</p>{_all_findings(summary)}</article>"
 
 
 def _all_findings(summary: RunSummary) -> str:

@@ -76,9 +76,9 @@ class Lead:
         return self.finding.cost.topics if self.finding.cost else ()
 
     @property
-    def is_recorded(self) -> bool:
-        """Return whether the recording has the cause."""
-        return self.finding.cost is None or self.finding.cost.recorded
+    def is_ranked(self) -> bool:
+        """Return whether the summary ranks the finding; else it notes it."""
+        return self.finding.cost is None or self.finding.cost.ranked
 
     @property
     def detail(self) -> int:
@@ -90,12 +90,12 @@ class Lead:
 class FoundLeads:
     """The findings about a run in their order, those by the rules first, and the number of those below the least share.
 
-    `unrecorded` are findings whose cause the recording does not have: what they cost is not ranked.
+    `unranked` are findings that are noted: their cause is not recorded, or they are no loss to mend.
     """
 
     leads: tuple[Lead, ...]
     below: int
-    unrecorded: tuple[Lead, ...] = ()
+    unranked: tuple[Lead, ...] = ()
 
 
 RunLeads = Mapping[str, Sequence[Lead]]
@@ -140,24 +140,24 @@ def find_leads(
 
 
 def _rank_leads(ruled: Sequence[Lead], within: Sequence[Lead], ceilings: Sequence[Ceiling], below: int) -> FoundLeads:
-    """Rank the findings of a run by the rules, then those within the thresholds; keep apart what is not recorded."""
+    """Rank the findings of a run by the rules, then those within the thresholds; keep apart what is only noted."""
     ranked = limit(explain(ruled, LEAST_SHARE), ceilings, LEAST_SHARE)
-    leads = [lead for lead in ranked if lead.is_recorded]
-    unrecorded = [lead for lead in ranked if not lead.is_recorded]
-    every = [*leads, *rank_within(within, leads, unrecorded, ceilings)]
-    first = derive_shares(leads, ceilings, unrecorded)
-    others = derive_shares(every, ceilings, unrecorded)[len(leads) :]
-    return FoundLeads((*first, *others), below, tuple(unrecorded))
+    leads = [lead for lead in ranked if lead.is_ranked]
+    unranked = [lead for lead in ranked if not lead.is_ranked]
+    every = [*leads, *rank_within(within, leads, unranked, ceilings)]
+    first = derive_shares(leads, ceilings, unranked)
+    others = derive_shares(every, ceilings, unranked)[len(leads) :]
+    return FoundLeads((*first, *others), below, tuple(derive_shares(unranked, ceilings)))
 
 
 def rank_within(
-    within: Sequence[Lead], leads: Sequence[Lead], unrecorded: Sequence[Lead], ceilings: Sequence[Ceiling]
+    within: Sequence[Lead], leads: Sequence[Lead], unranked: Sequence[Lead], ceilings: Sequence[Ceiling]
 ) -> list[Lead]:
     """Rank findings within the thresholds of their rules behind the leads, by what these leave of their shares.
 
     One with more detail than a lead about the same time is part of that; others share what the ceilings leave.
     """
-    rests = explain(within, LEAST_SHARE, [*leads, *unrecorded])
+    rests = explain(within, LEAST_SHARE, [*leads, *unranked])
     parts, others = [], []
     for lead in rests:
         whole = {
@@ -169,7 +169,7 @@ def rank_within(
             parts.append(replace(lead, part_of=tuple(whole), rest=min(lead.rest, sum(whole.values()))))
         else:
             others.append(lead)
-    taken = [*leads, *unrecorded]
+    taken = [*leads, *unranked]
     rooms = [
         replace(each, share=max(0, each.share - sum(lead.rest for lead in taken if set(lead.topics) <= each.topics)))
         for each in ceilings
@@ -208,36 +208,36 @@ def explain(found: Sequence[Lead], least_share: float, known: Sequence[Lead] = (
     return sorted(leads, key=lambda lead: -lead.rest)
 
 
-def derive_shares(leads: Sequence[Lead], ceilings: Sequence[Ceiling], unrecorded: Sequence[Lead] = ()) -> list[Lead]:
+def derive_shares(leads: Sequence[Lead], ceilings: Sequence[Ceiling], unranked: Sequence[Lead] = ()) -> list[Lead]:
     """Append to the sentence of each finding how its share is made, and which one has what other ranks wait for it."""
     return [
-        replace(lead, sentence=" ".join([lead.sentence, *_derivation(lead, leads, ceilings, unrecorded)]))
+        replace(lead, sentence=" ".join([lead.sentence, *_derivation(lead, leads, ceilings, unranked)]))
         for lead in leads
     ]
 
 
 def _derivation(
-    lead: Lead, leads: Sequence[Lead], ceilings: Sequence[Ceiling], unrecorded: Sequence[Lead]
+    lead: Lead, leads: Sequence[Lead], ceilings: Sequence[Ceiling], unranked: Sequence[Lead]
 ) -> Iterator[str]:
     cost, whole = (format_scaled(each, Quantity.DURATION) for each in (lead.cost_ns, lead.whole_ns))
     of = f"{whole} in all steps" if lead.is_of_steps else whole
     if lead.added > 1:
-        yield f"{lead.added_rows} cost {cost} of {of} together."
+        yield f"{lead.added_rows} {'cost' if lead.is_ranked else 'add up to'} {cost} of {of} together."
     elif f"{cost} of {whole}" not in plain_text(lead.sentence):
-        yield f"It costs {cost} of {of}."
+        yield f"{'It costs' if lead.is_ranked else 'That is'} {cost} of {of}."
     numbered = list(enumerate(leads, 1))
     more_detailed = [(at, each) for at, each in numbered if each.detail > lead.detail]
     if lead.share - lead.unexplained >= _SAME_SHARE:
         causes = [at for at, each in more_detailed if set(each.topics) & set(lead.topics)]
         names = [list_findings(causes)] if causes else []
-        if any(each.detail > lead.detail and set(each.topics) & set(lead.topics) for each in unrecorded):
-            names.append("what is not recorded")
+        if any(each.detail > lead.detail and set(each.topics) & set(lead.topics) for each in unranked):
+            names.append("what is noted below")
         without = " and ".join(names) or list_findings([])
         yield f"Of these {format_share(lead.share)}, {format_share(lead.unexplained)} remain without {without}."
     if lead.part_of:
         yield f"That is part of {list_findings(lead.part_of)}."
     elif lead.unexplained - lead.rest >= _SAME_SHARE:
-        (ceiling, *_) = [each for each in ceilings if set(lead.topics) <= each.topics]
+        ceiling = _reached(leads, [each for each in ceilings if set(lead.topics) <= each.topics])
         yield (
             f"Findings about {ceiling.time} cost no more together than all of it in the run, "
             f"{format_share(ceiling.share)}: of its {format_share(lead.unexplained)}, {format_share(lead.rest)} count."
@@ -246,6 +246,14 @@ def _derivation(
         late = [at for at, each in more_detailed if each.rank == lead.rank and each.topics == ("waiting",)]
         if late:
             yield f"The other ranks wait for this one: {list_findings(late)}."
+
+
+def _reached(leads: Sequence[Lead], ceilings: Sequence[Ceiling]) -> Ceiling:
+    """Return the first ceiling that the findings exceed together, else the last one."""
+    for ceiling in ceilings:
+        if sum(lead.unexplained for lead in leads if set(lead.topics) <= ceiling.topics) > ceiling.share:
+            return ceiling
+    return ceilings[-1]
 
 
 def list_findings(numbers: Sequence[int]) -> str:

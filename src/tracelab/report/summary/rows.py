@@ -26,7 +26,7 @@ _FIELDS: list[tuple[str, pa.DataType]] = [
 def summary_rows(summaries: Sequence[RunSummary]) -> pa.Table:
     """Return the summaries as a table, run by run.
 
-    `kind` is figure, finding, or note, which is a finding about time whose cause is not recorded. `unit` is that of the
+    `kind` is figure, finding, or note, which is a finding that is not ranked. `unit` is that of the
     `value`: ns or ratio. Of a figure a value of NULL is unknown, and `note` states what to record. Of a finding,
     `name` is the query, `value` the share of the run's measured time that is lost to it, `step_ns` that share of a
     step, `text` the sentence, `note` the advice, `next` the command that shows more, and `what_if` the one that replays
@@ -49,7 +49,7 @@ def summary_rows(summaries: Sequence[RunSummary]) -> pa.Table:
         rows += [
             {
                 "run": each.run,
-                "kind": "finding" if lead.is_recorded else "note",
+                "kind": "finding" if lead.is_ranked else "note",
                 "name": lead.query,
                 "value": lead.rest,
                 "unit": "ratio",
@@ -61,6 +61,6 @@ def summary_rows(summaries: Sequence[RunSummary]) -> pa.Table:
                 "next": lead.next_command,
                 "what_if": lead.what_if_command,
             }
-            for lead in (*each.leads, *each.unrecorded)
+            for lead in (*each.leads, *each.unranked)
         ]
     return pa.Table.from_pylist(rows, pa.schema(_FIELDS))

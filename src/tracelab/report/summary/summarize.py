@@ -37,7 +37,8 @@ _EVENTS = ("kernels", "copies", "api_calls", "ops", "ranges", "steps")
 _LOST = {"idle": "idle", "exposed_comm": "exposed communication", "exposed_memory": "exposed copies"}
 """Columns of gpu_breakdown, without their unit, in which GPUs do not compute."""
 _IDLE_TOPICS = frozenset({"data", "host", "launches", "dependency"})
-_COMMUNICATION_TOPICS = frozenset({"waiting", "transfer"})
+_WAITING_TOPICS = frozenset({"waiting"})
+_COMMUNICATION_TOPICS = frozenset({"waiting", "transfer", "receiving"})
 _COUNTERS_ONLY = "Only counters of single kernels are recorded, and no timeline."
 _NOTHING_RECORDED = "No timeline is recorded."
 _FIGURES = frozenset({*FIGURE_QUERIES, *WORK_QUERIES, "cpu_breakdown", "step_breakdown"})
@@ -72,8 +73,8 @@ class RunSummary:
     """What the run has in common with those whose step times should agree with its own; None among few runs."""
     commands: StoreCommands = DEFAULT_STORE
     """Commands on the store of the run."""
-    unrecorded: tuple[Lead, ...] = ()
-    """Findings about time whose cause the recording does not have: not ranked, with what to record."""
+    unranked: tuple[Lead, ...] = ()
+    """Findings that are noted and not ranked: the cause is not recorded, or they are no loss to mend."""
 
     @property
     def ruled(self) -> tuple[Lead, ...]:
@@ -125,7 +126,9 @@ def summarize_answers(session: ReportSession, answers: Mapping[str, Answer]) -> 
         if name in needed and answer.table is not None
     }
     of_runs = _rows_by_run(tables)
-    ceilings = {run: _ceilings(rows.get("gpu_breakdown", [])) for run, rows in of_runs.items()}
+    ceilings = {
+        run: _ceilings(rows.get("gpu_breakdown", []), rows.get("stragglers", [])) for run, rows in of_runs.items()
+    }
     found = find_leads(session, known, ceilings)
     times = measured_times(session.con)
     summaries = [
@@ -189,7 +192,7 @@ def _summarize_run(
         *(window_ns, balance, session.all_findings, figures[0].value if step_ns is None else step_ns),
         next_commands=following,
         commands=session.commands,
-        unrecorded=found.unrecorded,
+        unranked=found.unranked,
     )
 
 
@@ -232,12 +235,12 @@ def describe_balance(rows: Rows, found: FoundLeads) -> str:
         sentences.append(f"GPUs compute for {format_share(computing)} of the measured time; the rest: {parts}.")
         counted = [lead for lead in found.leads if "clocks" not in lead.topics and not lead.part_of]
         explained = min(sum(lead.rest for lead in counted), sum(lost))
-        unknown = min(sum(lead.rest for lead in found.unrecorded), sum(lost) - explained)
+        unknown = min(sum(lead.rest for lead in found.unranked), sum(lost) - explained)
         if found.leads:
             leads = f"The {len(found.leads)} findings explain" if len(found.leads) > 1 else "The finding explains"
-            unrecorded = f", the cause of {format_share(unknown)} is not recorded" if unknown else ""
+            unranked = f", {format_share(unknown)} is not ranked" if unknown else ""
             unexplained = format_share(sum(lost) - explained - unknown)
-            known = f"{leads} {format_share(explained)} of the measured time{unrecorded}"
+            known = f"{leads} {format_share(explained)} of the measured time{unranked}"
             sentences.append(f"{known}, and {unexplained} has other causes.")
     if found.below:
         others = "1 finding costs" if found.below == 1 else f"{found.below:,} findings cost"
@@ -245,14 +248,19 @@ def describe_balance(rows: Rows, found: FoundLeads) -> str:
     return " ".join(sentences)
 
 
-def _ceilings(rows: Rows) -> list[Ceiling]:
-    """Return the idle and exposed time of the run's GPUs as shares of their windows: more cannot be lost."""
+def _ceilings(rows: Rows, waits: Rows) -> list[Ceiling]:
+    """Return the idle and exposed time of the run's GPUs as shares of their windows: more cannot be lost.
+
+    `waits` are the run's rows of stragglers, with the exposed waiting in collectives that synchronize ranks.
+    """
     window_ns = sum(row["window_ns"] for row in rows)
     if not window_ns:
         return []
     idle, exposed = (sum(row[name] for row in rows) / window_ns for name in ("idle_ns", "exposed_comm_ns"))
+    known = [row["exposed_wait_ns"] for row in waits if row["exposed_wait_ns"] is not None]
     return [
         Ceiling(_IDLE_TOPICS, idle, "idle time"),
+        *([Ceiling(_WAITING_TOPICS, sum(known) / window_ns, "exposed waiting")] if known else []),
         Ceiling(_COMMUNICATION_TOPICS, exposed, "exposed communication"),
     ]
 

@@ -14,19 +14,19 @@ MOST_EXPLAINED = 0.5
 class Relation:
     """How a finding relates to the leads of its run: it is number `is_lead`, or `numbers` explain a share.
 
-    With `has_unrecorded`, a part of that has a cause that is not recorded and has no number.
+    With `has_unranked`, a part of that is noted without a number.
     """
 
     is_lead: int | None
     numbers: tuple[int, ...]
     explained: float
-    has_unrecorded: bool = False
+    has_unranked: bool = False
 
     @property
     def causes(self) -> str:
         """Return in words what explains the share; empty if nothing does."""
         known = f"{list_findings(self.numbers)} of the summary" if self.numbers else ""
-        return " and ".join(each for each in (known, "what is not recorded" * self.has_unrecorded) if each)
+        return " and ".join(each for each in (known, "what the summary notes" * self.has_unranked) if each)
 
     def is_symptom(self, share: float) -> bool:
         """Return whether the leads explain most of a cost, so that it is not one of its own."""
@@ -48,9 +48,9 @@ def relate(leads: Sequence[Lead], query: str, finding: Finding, rank: int | None
     ]
     return Relation(
         None,
-        tuple(number for number, lead in causes if lead.is_recorded),
+        tuple(number for number, lead in causes if lead.is_ranked),
         sum(lead.rest for _, lead in causes),
-        any(not lead.is_recorded for _, lead in causes),
+        any(not lead.is_ranked for _, lead in causes),
     )
 
 

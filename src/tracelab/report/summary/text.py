@@ -179,7 +179,7 @@ def _run_lines(summary: RunSummary, width: int, most_leads: int | None) -> Itera
         yield from _wrap(escape_controls(summary.work), width, "  ", "    ")
     yield ""
     if not summary.leads:
-        yield from _unrecorded_lines(summary, width)
+        yield from _unranked_lines(summary, width)
         yield from _wrap(summary.balance, width, "")
         yield from _note_lines(summary, width, "")
         yield from _all_findings_line(summary)
@@ -192,15 +192,15 @@ def _run_lines(summary: RunSummary, width: int, most_leads: int | None) -> Itera
             yield WITHIN
         yield from _lead_lines(number, lead, summary.step_ns, width)
     yield ""
-    yield from _unrecorded_lines(summary, width)
     if more := len(summary.leads) - len(listed):
         yield f"{more} more {'is' if more == 1 else 'are'} not listed."
+    yield from _unranked_lines(summary, width)
     yield from _wrap(summary.balance, width, "")
     yield from _all_findings_line(summary)
 
 
-def _unrecorded_lines(summary: RunSummary, width: int) -> Iterator[str]:
-    for lead in summary.unrecorded:
+def _unranked_lines(summary: RunSummary, width: int) -> Iterator[str]:
+    for lead in summary.unranked:
         text = f"Not ranked, {format_share(lead.rest)}: {plain_text(lead.sentence)} {plain_text(lead.advice)}"
         yield from _wrap(text.strip(), width, "")
 
