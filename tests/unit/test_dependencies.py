@@ -17,8 +17,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 PACKAGE = ROOT / "src" / "tracelab"
 COLLECTORS = ROOT / "collectors"
 
-DISTRIBUTIONS = {"pynvml": "nvidia-ml-py"}
-"""The distributions that are not called like their module."""
+DISTRIBUTIONS = {"pynvml": "nvidia-ml-py", "pytorch_lightning": "lightning"}
+"""The distributions that are not called like their module, or have a module under its older name."""
 
 REQUIRED = {canonicalize_name(Requirement(each).name) for each in PROJECT["dependencies"]}
 EXTRAS = {
