@@ -194,6 +194,12 @@ def test_a_killed_program_keeps_the_windows_before(tmp_path: Path) -> None:
     assert [row["step"] for row in step_rows(result)][:2] == [1, 2]
 
 
+def test_a_terminated_program_of_one_process_blames_no_other_rank(tmp_path: Path) -> None:
+    result = record_loop(tmp_path, each="if step == 4: os.kill(os.getpid(), signal.SIGTERM); time.sleep(9)")
+    assert (result.status, result.error) == ("failed", "ended by SIGTERM")
+    assert names(result)["aten::addmm"] == 5
+
+
 def test_a_killed_program_whose_window_is_open_loses_it_and_the_message_names_that(tmp_path: Path) -> None:
     result = record_loop(tmp_path, each="if step == 3: os.kill(os.getpid(), signal.SIGKILL)")
     assert (result.status, result.error) == (

@@ -24,6 +24,7 @@ _FULL_DISK = re.compile(r"no space left on device|disk quota exceeded", re.IGNOR
 _KINETO_LINE = re.compile(r"^(USDT|INFO|STAGE|VERBOSE):\d{4}-\d\d-\d\d .*\n?", re.MULTILINE)
 """Lines that Kineto prints at each begin and end of a recording."""
 _LOST = "its recording is lost, because a process saves it when Python exits"
+_TERMINATED = "terminated because another rank failed"
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,9 @@ def program_outcomes(program: ProgramEnd, chosen: Mapping[int, Record]) -> dict[
     codes = {int(pid): int(code) for code, pid in _TORCHRUN_EXIT.findall(program.end.output)}
     outcomes = {rank: _rank_outcome(program, record, codes) for rank, record in chosen.items()}
     failed = [outcome for outcome in outcomes.values() if outcome["status"] != "ok"]
+    if failed and all(_is_terminated(outcome) for outcome in failed):
+        for outcome in failed:  # no rank has a cause: the signal is from outside
+            outcome |= {"error": outcome["error"].replace(_TERMINATED, "ended by SIGTERM"), "collateral": False}
     causes = [outcome for outcome in failed if not LOST_PEER.search(str(outcome.get("error")))]
     if causes:
         for outcome in failed:
@@ -78,6 +82,10 @@ def program_outcomes(program: ProgramEnd, chosen: Mapping[int, Record]) -> dict[
                 outcome |= {"status": "failed", "error": "interrupted"}
     _note_missing_recordings(program, outcomes)
     return outcomes
+
+
+def _is_terminated(outcome: Mapping[str, Any]) -> bool:
+    return str(outcome.get("error")).startswith(_TERMINATED)
 
 
 def _rank_outcome(program: ProgramEnd, record: Record, codes: Mapping[int, int]) -> dict[str, Any]:
@@ -100,7 +108,7 @@ def _rank_status(program: ProgramEnd, record: Record, code: int | None) -> dict[
     if record.get("terminated"):
         if end.why == "timeout":
             return {"status": "timeout", "error": f"reached the time limit; {_describe_kept(record)}"} | at
-        why = "interrupted" if end.why == "interrupted" else "terminated because another rank failed"
+        why = "interrupted" if end.why == "interrupted" else _TERMINATED
         return {"status": "failed", "error": why, "collateral": end.why != "interrupted"} | at
     if "status" in record:
         return {"status": record["status"], "error": status.hide_home(str(record.get("error")))} | at
@@ -122,7 +130,7 @@ def _status_without_end(program: ProgramEnd, record: Record, code: int | None) -
     if code is None and record["pid"] == program.pid:
         code = end.code
     if code == -signal.SIGTERM and end.why == "itself":  # a launcher ends the other ranks when one fails
-        return {"status": "failed", "error": f"terminated because another rank failed{lost}", "collateral": True}
+        return {"status": "failed", "error": f"{_TERMINATED}{lost}", "collateral": True}
     if code is None:
         problem = f"its process (pid {record['pid']}) was killed, crashed or called os._exit"
         return {"status": "failed" if end.why != "timeout" else "timeout", "error": f"{problem}{lost}"}
