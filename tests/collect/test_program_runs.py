@@ -17,6 +17,7 @@ import pytest
 from tests.collect.test_nvidia_captures import PROGRAM, STEP, environ
 from tests.needs import needs_torch
 from tracelab.client import Lab
+from tracelab.collect.program import run as program_run
 from tracelab.collect.program.process import RECORDING, STARTUP
 from tracelab.collect.program.run import run_program
 from tracelab.collect.program.settings import ProgramSettings, shown_words, validate_program
@@ -198,6 +199,21 @@ def test_a_terminated_program_of_one_process_blames_no_other_rank(tmp_path: Path
     result = record_loop(tmp_path, each="if step == 4: os.kill(os.getpid(), signal.SIGTERM); time.sleep(9)")
     assert (result.status, result.error) == ("failed", "ended by SIGTERM")
     assert names(result)["aten::addmm"] == 5
+
+
+def test_run_json_has_the_window_that_the_profiler_records(tmp_path: Path) -> None:
+    def window(profiler: str, **options: float) -> str | None:
+        chosen: str | None = program_run._describe_window(
+            ProgramSettings(("true",), window=Window(**options)), profiler
+        )
+        return chosen
+
+    assert window("kineto") == "the first 20 optimizer steps or 30 s"
+    assert window("kineto", wait=1, active=1) == "1 optimizer step after 1 optimizer step"
+    assert (window("nsys"), window("nsys", for_s=2)) == ("the whole program", "the first 2 s")
+    assert (window("ncu"), window("none")) == ("the first 1000 kernel launches", None)
+    result = record(tmp_path, "true", profiler="none")
+    assert described(result)["capture"]["window"] is None
 
 
 def test_a_killed_program_whose_window_is_open_loses_it_and_the_message_names_that(tmp_path: Path) -> None:

@@ -66,6 +66,7 @@ def _run_once(settings: ProgramSettings, profiler: str, folder: Path, report: Ca
     with contextlib.ExitStack() as held:
         held.enter_context(claim_run_folder(folder, force=settings.force))
         description = describe_program(settings, profiler, folder.name)
+        description["capture"]["window"] = _describe_window(settings, profiler)
         try:
             write_json(folder / RUN_JSON, description)
         except OSError as error:
@@ -85,15 +86,24 @@ def _run_once(settings: ProgramSettings, profiler: str, folder: Path, report: Ca
 
 def _plan(settings: ProgramSettings, profiler: str, folder: Path) -> str:
     """Return in words what is recorded."""
+    window = _describe_window(settings, profiler)
+    if window is None:
+        return "no profiler"
+    is_requested = settings.window.on_demand
+    request = f"; request each by `touch {folder / REQUEST}`, or SIGUSR1 to this process" * is_requested
+    return f"{profiler} {'measures' if profiler == 'ncu' else 'records'} {window}{request}"
+
+
+def _describe_window(settings: ProgramSettings, profiler: str) -> str | None:
+    """Return in words what the profiler records; None without a profiler."""
     window = settings.window
     if profiler == "none":
-        return "no profiler"
+        return None
     if profiler == "kineto" or _is_gated(settings):
-        request = f"; request each by `touch {folder / REQUEST}`, or SIGUSR1 to this process" * window.on_demand
-        return f"{profiler} records {window.describe()}{request}"
+        return window.describe()
     if profiler == "ncu":
-        return f"ncu measures the first {NCU_LAUNCHES} kernel launches"
-    return f"nsys records {window.describe() if window.for_s or window.after_s else 'the whole program'}"
+        return f"the first {NCU_LAUNCHES} kernel launches"
+    return window.describe() if window.for_s or window.after_s else "the whole program"
 
 
 def _is_gated(settings: ProgramSettings) -> bool:

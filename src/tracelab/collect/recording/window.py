@@ -66,12 +66,12 @@ class Window:
     def describe(self) -> str:
         """Return in words what is recorded."""
         ends = [
-            f"{self.steps_limit} optimizer steps" if self.steps_limit else "",
+            _count_steps(self.steps_limit) if self.steps_limit else "",
             f"{self.seconds_limit:g} s" if self.seconds_limit else "",
         ]
         length = " or ".join(filter(None, ends))
         begins = [
-            f"{self.wait} optimizer steps" if self.wait else "",
+            _count_steps(self.wait) if self.wait else "",
             f"{self.after_s:g} s" if self.after_s else "",
             "a request" if self.on_demand else "",
         ]
@@ -82,6 +82,10 @@ class Window:
     def as_json(self) -> dict[str, Any]:
         """Return the conditions as JSON values."""
         return asdict(self)
+
+
+def _count_steps(steps: int) -> str:
+    return f"{steps} optimizer step{'s' * (steps != 1)}"
 
 
 def validate_window(window: Window) -> Window:
