@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+import tracelab
 from tests.collect.test_program_runs import described, names, recorded_steps, step_rows
 from tests.needs import needs_torch
 from tracelab.collect.program import process
 from tracelab.collect.run_end import Result
+from tracelab.errors import UsageError
 
 pytestmark = needs_torch
 
@@ -66,8 +68,18 @@ def test_a_block_that_ends_before_its_window_has_that_as_status(run_case) -> Non
     result = run_case("late")
     assert (result.status, result.error) == (
         "profiler_error",
-        "the block ended after 8 steps, before the window opened: 1 optimizer steps after 50 optimizer steps",
+        "the block ended after 8 steps, before the window opened: 1 optimizer step after 50 optimizer steps",
     )
+
+
+def test_a_refusal_names_the_arguments_of_the_block(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"^cycles needs wait or after_s between the recordings$"):
+        tracelab.record("r", out=tmp_path, cycles=2)
+    folder = tmp_path / "r"
+    folder.mkdir()
+    (folder / "run.json").write_text(json.dumps({"tracelab": "run/1", "status": "ok"}))
+    with pytest.raises(UsageError, match=r"finished run \(ok\); add force=True to replace it$"):
+        tracelab.record("r", out=tmp_path).__enter__()
 
 
 def test_a_step_outside_the_window_costs_less_than_a_hundredth_of_five_milliseconds(run_case) -> None:

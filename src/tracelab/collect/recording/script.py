@@ -1,11 +1,13 @@
 """`tracelab.record`: a script records its own steps into a run folder."""
 
 import contextlib
+import re
 import shutil
 import signal
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -23,15 +25,19 @@ from tracelab.collect.recording.step_times import StepTimes, steps_file
 from tracelab.collect.recording.window import Window, validate_window
 from tracelab.collect.run_end import finish_run
 from tracelab.collect.run_folder import RUN_JSON, claim_run_folder, write_json
-from tracelab.errors import UsageError
+from tracelab.errors import TracelabError, UsageError
 from tracelab.run_names import check_run_name
+
+_OPTION = re.compile(r"(?<!\S)--([a-z]+(?:-[a-z]+)*)")
+"""An option of `tracelab collect run` in an error."""
 
 
 class ScriptRecording:
     """The recording of a `with` block; under `tracelab collect run` that command records instead."""
 
     def __init__(self, run: str | None, out: Path, window: Window, options: KinetoOptions, *, force: bool) -> None:
-        validate_window(window)
+        with _name_arguments():
+            validate_window(window)
         if run is not None:
             check_run_name(run)
         self._settings = ProgramSettings(
@@ -55,7 +61,8 @@ class ScriptRecording:
         folder = (self._settings.out.expanduser() / name).absolute()
         self._rank, self.folder, self._begun_s = rank, folder, time.monotonic()
         if rank.rank == 0:
-            self._held.enter_context(claim_run_folder(folder, force=self._settings.force))
+            with _name_arguments():
+                self._held.enter_context(claim_run_folder(folder, force=self._settings.force))
             self._description = describe_program(self._settings, "kineto", name)
             write_json(folder / RUN_JSON, self._description)
         if rank.world_size > 1:
@@ -146,3 +153,17 @@ class ScriptRecording:
         names = [name]
         torch.distributed.broadcast_object_list(names)
         return names[0]
+
+
+@contextlib.contextmanager
+def _name_arguments() -> Iterator[None]:
+    """Name the arguments of `tracelab.record` in errors, in place of the options of the command."""
+    try:
+        yield
+    except TracelabError as error:
+        words = _OPTION.sub(lambda option: _argument(option[1]), str(error))
+        raise type(error)(words) from error.__cause__
+
+
+def _argument(option: str) -> str:
+    return "force=True" if option == "force" else option.replace("-", "_")
