@@ -3,7 +3,7 @@
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -149,8 +149,9 @@ class Recorder:
             self.is_recording = True
             self.windows += 1
             self._base_steps, self._base_s = self.steps, time.monotonic()
+            with self._as_overhead():  # writing the record takes milliseconds, which are not the step's
+                self._on_change()
             self._mark_step()
-            self._on_change()
 
     def _stop(self) -> None:
         self.is_recording = self._prepared = False
@@ -162,24 +163,33 @@ class Recorder:
 
         self._call(stop)
         self._base_steps, self._base_s = self.steps, time.monotonic()
-        self.times.flush()
-        self._on_change()
+        with self._as_overhead():
+            self.times.flush()
+            self._on_change()
 
     def _call(self, action: Callable[[], None]) -> bool:
         """Call the profiler; a failure ends all recording, and the program goes on."""
-        begun_ns = time.perf_counter_ns()
         self.is_busy = True
-        try:
-            action()
-        except (RuntimeError, OSError, ValueError, AttributeError, ImportError) as error:
-            self.problem = error
-            self.is_recording = False
-            self._on_change()
-            return False
-        finally:
-            self.is_busy = False
-            self._overhead_ns += time.perf_counter_ns() - begun_ns
+        with self._as_overhead():
+            try:
+                action()
+            except (RuntimeError, OSError, ValueError, AttributeError, ImportError) as error:
+                self.problem = error
+                self.is_recording = False
+                self._on_change()
+                return False
+            finally:
+                self.is_busy = False
         return True
+
+    @contextlib.contextmanager
+    def _as_overhead(self) -> Iterator[None]:
+        """Leave the time of the block out of the time of the step."""
+        begun_ns = time.perf_counter_ns()
+        try:
+            yield
+        finally:
+            self._overhead_ns += time.perf_counter_ns() - begun_ns
 
     def _mark_step(self) -> None:
         if self.steps or self._begins_with_step:
