@@ -178,6 +178,12 @@ def test_a_run_of_counters_alone_has_no_figures_and_names_the_query(tmp_path: Pa
     assert "no GPU" not in found.description
 
 
+def test_a_run_that_failed_has_its_status_in_its_first_line(tmp_path: Path) -> None:
+    runs = [{"run": "a", "status": "failed", "error": "x"}, {"run": "b", "status": "ok"}, {"run": "c"}]
+    found = {each.run: each.description for each in summarize(build_store(tmp_path / "lab", {"runs": runs}))}
+    assert found == {"a": "no GPU · kineto · status failed", "b": "no GPU · kineto", "c": "no GPU · kineto"}
+
+
 def test_waiting_that_one_rank_cannot_tell_is_stated_with_what_to_record(tmp_path: Path) -> None:
     collective = KERNEL | {"name": "ncclDevKernel_AllReduce_Sum_f32", "rank": 0, "start_ns": 500, "dur_ns": 100}
     kernels = [KERNEL | {"rank": 0, "start_ns": 0, "dur_ns": 400}, collective | {"stream": 8}]

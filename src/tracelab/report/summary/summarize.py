@@ -173,13 +173,14 @@ def _summarize_run(
     window_ns, step_ns = times
     figures = compute_figures(answers, missing, window_ns)
     recorded = answers.get("recordings", [])
+    description = describe_run(recorded, _failed_status(session, run))
     if not figures_known(figures) and not any(row[kind] for row in recorded for kind in _EVENTS):
         counted = any(row["metrics"] for row in recorded)
         note, names = (_COUNTERS_ONLY, ("roofline",)) if counted else (_NOTHING_RECORDED, ("recordings",))
         names = ("profiler_summary",) if _has_summaries(session, run) else names
         following = tuple(session.commands.query(name, run=run) for name in names)
         return RunSummary(
-            *(run, describe_run(recorded), (), "", (), note, window_ns),
+            *(run, description, (), "", (), note, window_ns),
             next_commands=following,
             commands=session.commands,
         )
@@ -188,7 +189,7 @@ def _summarize_run(
     following = () if found.leads or not work else (session.commands.query(_query_of_work(work), run=run),)
     balance = describe_balance(answers.get("gpu_breakdown", []), found)
     return RunSummary(
-        *(run, describe_run(recorded), tuple(figures), work, found.leads, note),
+        *(run, description, tuple(figures), work, found.leads, note),
         *(window_ns, balance, session.all_findings, figures[0].value if step_ns is None else step_ns),
         next_commands=following,
         commands=session.commands,
@@ -204,6 +205,13 @@ def figures_known(figures: Sequence[Figure]) -> bool:
 def _has_summaries(session: ReportSession, run: str) -> bool:
     """Return whether a run has sums that a profiler computed itself."""
     return bool(session.con.execute("select 1 from summaries where run = $run limit 1", {"run": run}).fetchall())
+
+
+def _failed_status(session: ReportSession, run: str) -> str | None:
+    """Return the status of a run that did not end well; None of any other."""
+    sql = "select status from runs where run = $run and status <> 'ok' limit 1"
+    row = session.con.execute(sql, {"run": run}).fetchone()
+    return row[0] if row else None
 
 
 def _query_of_work(work: str) -> str:
@@ -265,8 +273,11 @@ def _ceilings(rows: Rows, waits: Rows) -> list[Ceiling]:
     ]
 
 
-def describe_run(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return what a run is in one line, from its rows of recordings: workload, ranks, GPUs, hosts and profiler."""
+def describe_run(rows: Sequence[Mapping[str, Any]], failed_status: str | None = None) -> str:
+    """Return what a run is in one line, from its rows of recordings: workload, ranks, GPUs, hosts and profiler.
+
+    The status of a run that did not end well follows, because its figures are those of a run that ended early.
+    """
     ranks = {row["rank"] for row in rows if row["rank"] is not None}
     parts = [
         *dict.fromkeys(str(row["workload"]) for row in rows if row["workload"]),
@@ -274,6 +285,7 @@ def describe_run(rows: Sequence[Mapping[str, Any]]) -> str:
         " and ".join(dict.fromkeys(str(row["gpu"]) for row in rows if row["gpu"])) or _unnamed_gpus(rows),
         _hosts([str(row["host"]) for row in rows if row["host"]]),
         " and ".join(dict.fromkeys(str(row["producer"]) for row in rows if row["producer"])),
+        f"status {failed_status}" if failed_status else "",
     ]
     return " · ".join(part for part in parts if part)
 
