@@ -38,6 +38,8 @@
 -- slow_classes = "Those in which this rank computes more than 5 % longer than the median."
 -- charged_ns = "Its share of all waits of the run: cause_charged_ns, divided by cost_ns where that is above 0; all rows add up to the waits."
 -- cause_charged_ns = "The waits of the run, divided among ranks and causes in proportion to cause_cost_ns where that is above 0."
+-- loader_ns = "Of cause host: how much longer the rank waits for its data loader than the median of the ranks, where that is at least half of what each other rank waits for it; else NULL."
+-- loader_step = "The step with the longest of these waits, where ranges mark steps."
 -- [report]
 -- section = "communication"
 -- order = 4
@@ -73,7 +75,7 @@
 -- by = "charged_ns"
 -- cost = { ns = "charged_ns", rows = "cause = 'host'", adds = ["rank"], topics = ["waiting"], detail = 3 }
 -- next = "cpu_breakdown"
--- text = "{where} is late because its CPU side launches work later than those of the others, which wait for it."
+-- text = "{where} is late because its CPU side launches work later than those of the others, which wait for it[: it waits for its data loader for {loader_ns} longer than the median][, most of all in step {loader_step}]."
 -- advice = "See what its CPU threads do meanwhile: cpu_breakdown, data_loader_wait, op_summary, and the timeline; a pause of one rank may be garbage collection or a slow core."
 -- [[report.findings]]
 -- when = "cause not in ('compute', 'host', 'start') and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
@@ -365,6 +367,32 @@ speeds as (
 compared as (
     select *, floor(median(compute_ns) over (partition by run)) as median_compute_ns from speeds
 ),
+marked as (
+    select run, source, rank, pid, name, scope, start_ns, end_ns from annotations where matches(run, $run)
+),
+loads as materialized (  -- the mark of PyTorch's DataLoader
+    select run, source, rank, pid, start_ns, end_ns
+    from marked
+    where scope = 'cpu' and starts_with(name, 'enumerate(DataLoader)') and has_valid_interval(start_ns, end_ns)
+),
+loads_of_ranks as (
+    select m.run, m.rank, coalesce(sum(l.end_ns - l.start_ns), 0) as loader_ns
+    from (select distinct run, rank from matched) as m
+    left join loads as l on m.run = l.run and m.rank = l.rank
+    group by m.run, m.rank
+),
+excess_loads as (
+    select run, rank, loader_ns - floor(median(loader_ns) over (partition by run)) as excess_ns, count(*) over (partition by run) as ranks
+    from loads_of_ranks
+),
+loader_steps as (
+    select l.run, l.rank, arg_max(s.step, (l.end_ns - l.start_ns, -l.start_ns)) as step
+    from loads as l
+    join steps_of('marked', '(?i)^(profiler)?step\s*#?\s*\d+$') as s
+        on l.run = s.run and l.source = s.source and l.rank = s.rank and l.pid is not distinct from s.pid
+        and l.start_ns >= s.start_ns and l.start_ns < s.end_ns
+    group by l.run, l.rank
+),
 ranks as (
     select m.run, m.rank, r.window_sum_ns
     from (select distinct run, rank from matched) as m
@@ -384,11 +412,16 @@ select
     s.compute_ns / nullif(s.median_compute_ns, 0) as slowdown_factor,
     s.classes, s.slow_classes,
     case when r.window_sum_ns is not null then as_bigint(zero_if_missing(g.id, g.charged_ns)) end as charged_ns,
-    case when r.window_sum_ns is not null then as_bigint(zero_if_missing(g.id, g.cause_charged_ns)) end as cause_charged_ns
+    case when r.window_sum_ns is not null then as_bigint(zero_if_missing(g.id, g.cause_charged_ns)) end as cause_charged_ns,
+    case when c.cause = 'host' and g.cause_charged_ns > 0 and 2 * e.excess_ns * (e.ranks - 1) >= g.cause_charged_ns then as_bigint(e.excess_ns) end
+        as loader_ns,
+    case when loader_ns is not null then p.step end as loader_step
 from ranks as r
 left join placed as c on r.run = c.run and r.rank = c.rank
 left join charges_of_rows as g on c.id = g.id
 left join details as d on c.run = d.run and c.rank = d.rank and c.cause = d.cause
 left join compared as s on r.run = s.run and r.rank = s.rank
+left join excess_loads as e on r.run = e.run and r.rank = e.rank
+left join loader_steps as p on r.run = p.run and r.rank = p.rank
 where matches(r.rank, $rank)
 order by r.run, c.cost_ns desc nulls last, r.rank, c.cause, c.detail
