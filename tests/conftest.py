@@ -22,13 +22,16 @@ from tracelab.collect.program import process as program_process
 from tracelab.store import commit
 
 _SLOW = (
-    *("readers/test_kineto_corpus.py", "export/test_roundtrip.py", "wheel/", "readers/test_kineto_recovery.py"),
+    *("collect/test_option_pairs.py", "readers/test_kineto_corpus.py", "collect/test_program_runs.py", "study/"),
+    *("readers/test_kineto_recovery.py", "export/test_roundtrip.py", "wheel/", "report/test_summary.py"),
+    *("readers/test_op_flop_corpus.py", "collect/test_faults.py", "report/test_costs.py", "report/test_browser.py"),
+    *("compare/test_comparison.py", "report/test_commands.py", "collect/test_gpu_runs.py", "collect/test_gpu_check.py"),
     *("collect/test_train.py", "docs/test_notebook.py", "report/test_content.py", "readers/test_host_corpus.py"),
     *("unit/test_intervals.py", "readers/test_like_corpus.py", "export/", "readers/test_secrets.py", "docs/", "fuzz/"),
-    *("readers/test_nsys_corpus.py", "cli/test_streaming.py", "unit/test_session.py", "study/", "cli/test_sql.py"),
+    *("readers/test_nsys_corpus.py", "cli/test_streaming.py", "unit/test_session.py", "cli/test_sql.py"),
     *("unit/test_ranks.py", "unit/test_result.py", "unit/test_roofline.py", "collect/test_ceilings.py"),
-    *("unit/test_simulated_clocks.py", "unit/test_integrity.py", "collect/test_faults.py", "cli/test_query.py"),
-    *("collect/test_option_pairs.py", "collect/test_gpu_runs.py"),
+    *("unit/test_simulated_clocks.py", "unit/test_integrity.py", "cli/test_query.py"),
+    *("readers/test_module_time_corpus.py", "collect/test_gpu_workloads.py", "collect/test_ceilings_on_gpus.py"),
     *("unit/test_matching.py", "unit/test_store.py", "unit/test_like.py", "unit/test_job_simulator.py"),
     *("report/", "readers/test_kineto_cut.py", "readers/test_kineto_damage.py", "unit/test_timeline.py"),
     *("unit/test_alignment.py", "readers/test_kineto_parser_any.py", "readers/test_summary_corpus.py"),
@@ -43,14 +46,10 @@ _SLOW = (
     *("unit/test_steps.py", "unit/test_paths.py", "unit/test_plot_roofline.py", "unit/test_sweeps.py"),
     *("collect/test_bare.py", "collect/test_model_cost.py", "unit/test_delays.py", "readers/test_nvprof_corpus.py"),
     *("readers/test_ncu_corpus.py", "readers/test_classes_corpus.py", "readers/test_slowdown_corpus.py"),
-    *("compare/test_comparison.py", "compare/test_corpus.py", "compare/test_verdicts.py"),
-    *("collect/test_program_runs.py", "collect/test_decoder.py", "collect/test_accumulation.py"),
-    *(
-        "collect/test_sharding.py",
-        "collect/test_fp8.py",
-        "collect/test_gpu_workloads.py",
-        "collect/test_huggingface.py",
-    ),
+    *("compare/test_corpus.py", "compare/test_verdicts.py", "compare/test_agreement.py"),
+    *("collect/test_decoder.py", "collect/test_accumulation.py", "collect/test_sharding.py", "collect/test_fp8.py"),
+    *("collect/test_huggingface.py", "collect/test_op_flop.py", "collect/test_script_recording.py"),
+    *("unit/test_measured_ceilings.py",),
 )
 """Files that take more than about three seconds, and the tests of the corpus: `make check` leaves them out."""
 
