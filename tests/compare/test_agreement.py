@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.compare.small_runs import ALL_REDUCE, Tables, together
@@ -77,6 +77,10 @@ def build_run(run: str, ranks: list[list[list[tuple[str, int, int]]]], *, slower
     return tables
 
 
+GEMM, COPY = [("volta_sgemm_128x32_nt", 0, 1)], [("HtoD", 0, 1)]
+
+
+@example([[GEMM, GEMM, GEMM]], [[GEMM, GEMM, GEMM, GEMM, COPY, GEMM]], 0)  # of one step idle time is unknown
 @examples(40)
 @given(sides, sides, st.integers(0, 9))
 def test_both_have_the_figures_of_the_same_steps(

@@ -207,8 +207,9 @@ def _steps_of(name: str, recordings: Sequence[Series]) -> list[Array] | None:
 
 
 def _block_values(steps: Array, *, mean: bool) -> Array:
-    """Return the values of up to 8 blocks of steps that follow each other: neighbors are not independent."""
-    blocks = np.array_split(steps, min(_MOST_BLOCKS, len(steps)))
+    """Return the values of up to 8 blocks of known steps that follow each other: neighbors are not independent."""
+    known = steps[~np.isnan(steps)]
+    blocks = np.array_split(known, min(_MOST_BLOCKS, len(known)))
     return np.array([metrics.summarize(each, mean=mean) for each in blocks])
 
 
