@@ -22,6 +22,7 @@ import counter_queries
 import cpu_side_queries
 import gpu_queries
 import ingest_cost
+import job_queries
 import markdown_report
 import nsys_export_cost
 import query_cost
@@ -118,9 +119,12 @@ def _options() -> argparse.Namespace:
 
 def _answers(events: int, work: Path) -> list[query_cost.Asked]:
     """Ask every question of each kind of store with so many events."""
-    _say(f"every question about {events:,} events: GPU rows of 1 rank and of 8, a whole trace, counters")
+    _say(f"every question about {events:,} events: GPU rows of 1 rank and of 8, a whole trace, counters, a job")
     gpu_rows = [gpu_queries.measure(ranks, work, events) for ranks in (1, 8)]
-    return gpu_rows + [measure(work, events) for measure in (cpu_side_queries.measure, counter_queries.measure)]
+    others = [cpu_side_queries.measure, counter_queries.measure]
+    if events <= job_queries.MOST_KERNELS:
+        others.append(job_queries.measure)
+    return gpu_rows + [measure(work, events) for measure in others]
 
 
 def _jobs(options: argparse.Namespace) -> Iterator[Job]:
