@@ -60,9 +60,22 @@ create or replace macro convolved_sizes(input, weight, stride, padding, dilation
         ) // coalesce(stride[i], stride[1]) + 1
     );
 
--- convolved_flop(s, n, transposed): FLOPs of the forward pass by the arguments of its backward: gradient, input, weight.
-create or replace macro convolved_flop(s, n, transposed) as
-    case transposed when 'True' then 2 * n[2] * n[3] // s[3][1] else 2 * n[1] * n[3] // s[3][1] end;
+-- convolved_count(s, c): elements of the result of aten::convolution, by its arguments input, weight, bias, stride, padding,
+-- dilation. Not of a transposed one.
+create or replace macro convolved_count(s, c) as
+    s[1][1] * s[2][1] * element_count(convolved_sizes(s[1], s[2], int_list(c[4]), int_list(c[5]), int_list(c[6])));
+
+-- convolution_flop(elements, weight): a product and a sum of each element of the result with each number of one of the filters
+-- of `weight`, its sizes. A transposed convolution exchanges the roles of its result and its input.
+create or replace macro convolution_flop(elements, weight) as 2 * elements * element_count(weight[2:]);
+
+-- requests_input(mask), requests_weight(mask): 1 where the output_mask of a backward convolution requests the gradient of its
+-- input, or its weight, else 0. The mask is text: [True, True, False].
+create or replace macro requests_input(mask) as starts_with(mask, '[True')::integer;
+create or replace macro requests_weight(mask) as regexp_matches(mask, '^\[\w+, True')::integer;
+
+-- requested_gradients(mask): how many of these gradients a backward convolution computes; each costs as much as its forward pass.
+create or replace macro requested_gradients(mask) as requests_input(mask) + requests_weight(mask);
 
 -- attention_flop(q, k, v, keys): 2 products of each query with all keys; `keys` is how many a sequence has.
 create or replace macro attention_flop(q, k, v, keys) as 2 * (element_count(q) // q[-1]) * keys * (q[-1] + v[-1]);

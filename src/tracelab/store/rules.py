@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cache
@@ -130,7 +131,7 @@ class Formula:
     @property
     def reads_values(self) -> bool:
         """Return whether the formula needs values of arguments, which take time to read."""
-        return "c[" in self.flop + self.least_bytes
+        return re.search(r"\bc\b", f"{self.flop} {self.least_bytes}") is not None
 
 
 @cache
