@@ -15,7 +15,7 @@
 -- chart = { kind = "bars", x = "rank", y = ["mfu_ratio"], by = "run" }
 -- [params]
 -- common = ["run", "rank", "device", "ncu", "step_name"]
--- steps = { type = "integer", about = "how many steps the time has, where no range marks them" }
+-- step_count = { type = "integer", about = "how many steps the time has, where no range marks them" }
 -- flop_per_step = { type = "number", example = 3.5e11, about = "FLOPs of a step on one GPU, from elsewhere" }
 -- passes = { type = "number", about = "what a step costs in forward passes: 3 in training, 1 in inference" }
 -- precision = { type = "text", about = "the precision whose peak is taken: fp32, tensor_bf16 …" }
@@ -97,7 +97,7 @@ times as (
     select
         w.run, w.rank, w.device,
         coalesce(any_value(r.window_ns), any_value(w.window_ns)) as window_ns,
-        coalesce($steps, any_value(r.steps)) as steps
+        coalesce($step_count, any_value(r.steps)) as steps
     from windows('activity') as w
     left join (
         select run, rank, as_bigint(sum(end_ns - start_ns)) as window_ns, as_bigint(sum(steps)) as steps from ranges group by run, rank
@@ -203,9 +203,9 @@ judged as (
     select
         *,
         case
-            when flop_source = 'given' and flop is null then 'no step is known: name their ranges with --step-name, or --steps'
+            when flop_source = 'given' and flop is null then 'no step is known: name their ranges with --step-name, or --step-count'
             when flop_source = 'model' and flop is null
-            then 'the run has no flop_per_sample and batch_size, or no step is known (--step-name, --steps)'
+            then 'the run has no flop_per_sample and batch_size, or no step is known (--step-name, --step-count)'
             when flop_source in ('given', 'model') then null
             when ncu_run is null then 'no run with counters of this program: name one with --ncu, or add --flop-per-step'
             when coalesce(coverage, 0) < $min_coverage
