@@ -19,6 +19,8 @@
 -- common = ["run"]
 -- rank = { type = "integer", about = "only this rank" }
 -- min_gap_ns = { default = 30000, about = "a longer gap before work that was launched in time is a dependency, not overhead" }
+-- step_name = "common"
+-- loader_name = "common"
 -- [columns]
 -- run = "common"
 -- rank = "common"
@@ -370,10 +372,10 @@ compared as (
 marked as (
     select run, source, rank, pid, name, scope, start_ns, end_ns from annotations where matches(run, $run)
 ),
-loads as materialized (  -- the mark of PyTorch's DataLoader
+loads as materialized (
     select run, source, rank, pid, start_ns, end_ns
     from marked
-    where scope = 'cpu' and starts_with(name, 'enumerate(DataLoader)') and has_valid_interval(start_ns, end_ns)
+    where scope = 'cpu' and regexp_matches(name, $loader_name) and has_valid_interval(start_ns, end_ns)
 ),
 loads_of_ranks as (
     select m.run, m.rank, coalesce(sum(l.end_ns - l.start_ns), 0) as loader_ns
@@ -388,7 +390,7 @@ excess_loads as (
 loader_steps as (
     select l.run, l.rank, arg_max(s.step, (l.end_ns - l.start_ns, -l.start_ns)) as step
     from loads as l
-    join steps_of('marked', '(?i)^(profiler)?step\s*#?\s*\d+$') as s
+    join steps_of('marked', $step_name) as s
         on l.run = s.run and l.source = s.source and l.rank = s.rank and l.pid is not distinct from s.pid
         and l.start_ns >= s.start_ns and l.start_ns < s.end_ns
     group by l.run, l.rank
