@@ -46,10 +46,8 @@ with marked as materialized (
     from annotations
     where scope = 'cpu' and matches(run, $run) and matches(rank, $rank)
 ),
-api as (
-    select run, source, pid, tid, correlation, start_ns, end_ns
-    from api_calls
-    where matches(run, $run) and matches(rank, $rank)
+api as not materialized (
+    from selected_calls($run, $rank)
 ),
 activity as (
     select

@@ -70,24 +70,13 @@ places as materialized (
     left join homes as h on f.run = h.run and f.rank = h.rank and p.path[1] = h.name
 ),
 host_ops as materialized (
-    select
-        row_number() over () as id,
-        run, source, pid, tid, name, start_ns, end_ns, external_id, sequence_number,
-        coalesce(forward_tid, 0) > 0 as is_backward
-    from ops
-    where matches(run, $run) and matches(rank, $rank)
+    from selected_ops($run, $rank)
 ),
 activity as materialized (
-    select
-        row_number() over () as id, run, source, rank, pid, correlation, external_id,
-        case when has_valid_interval(start_ns, end_ns) then dur_ns else 0 end as gpu_ns
-    from gpu_activity
-    where matches(run, $run) and matches(rank, $rank)
+    from selected_activity($run, $rank)
 ),
-api as (
-    select run, source, pid, tid, correlation, start_ns, end_ns
-    from api_calls
-    where matches(run, $run) and matches(rank, $rank)
+api as not materialized (
+    from selected_calls($run, $rank)
 ),
 points as materialized (
     from launch_points('activity', 'api', 'host_ops')
@@ -103,23 +92,14 @@ optimizers as materialized (
     where matches(run, $run) and matches(rank, $rank) and scope = 'cpu' and starts_with(name, 'Optimizer.step')
 ),
 backward_ops as materialized (
-    select id, run, source, pid, tid, start_ns, end_ns, sequence_number
+    select id, run, source, pid, tid, start_ns, end_ns
     from host_ops
     where is_backward and sequence_number is not null
 ),
 forward_points as materialized (  -- where the forward op of each backward op began
-    select b.id, f.run, f.source, f.pid, f.place.tid as tid, f.place.start_ns as at_ns
-    from backward_ops as b
-    join (
-        select
-            run, source, pid, sequence_number,
-            max_by({'tid': tid, 'start_ns': start_ns}, (start_ns, -end_ns, id)) as place
-        from host_ops
-        where not is_backward and sequence_number is not null and has_valid_interval(start_ns, end_ns)
-        group by run, source, pid, sequence_number
-        having min(tid) is not distinct from max(tid)
-    ) as f
-        on b.run = f.run and b.source = f.source and b.pid is not distinct from f.pid and b.sequence_number = f.sequence_number
+    select b.id, f.run, f.source, f.pid, f.tid, f.start_ns as at_ns
+    from forward_ops('host_ops') as b
+    join host_ops as f on b.forward = f.id
 ),
 forward_frames as materialized (
     select id, parent as frame from innermost('frames', 'forward_points')

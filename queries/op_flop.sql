@@ -94,16 +94,10 @@ counted_calls as materialized (
     select * from calls_with_formula where id in (from outer_ids)
 ),
 activity as materialized (
-    select
-        row_number() over () as id, run, source, rank, pid, device, correlation, external_id, start_ns,
-        case when has_valid_interval(start_ns, end_ns) then dur_ns else 0 end as gpu_ns
-    from gpu_activity
-    where matches(run, $run) and matches(rank, $rank)
+    from selected_activity($run, $rank)
 ),
-api as (
-    select run, source, pid, tid, correlation, start_ns, end_ns
-    from api_calls
-    where matches(run, $run) and matches(rank, $rank)
+api as not materialized (
+    from selected_calls($run, $rank)
 ),
 points as materialized (
     from launch_points('activity', 'api', 'calls')

@@ -63,36 +63,14 @@ launched as not materialized (
     from works as w
     join kinds as k using (kind)
 ),
-api as (
-    select run, source, pid, tid, correlation, start_ns, end_ns
-    from api_calls
-    where matches(run, $run) and matches(rank, $rank)
+api as not materialized (
+    from selected_calls($run, $rank)
 ),
 host_ops as materialized (
-    select
-        row_number() over () as id,
-        run, source, pid, tid, name, start_ns, end_ns, external_id, sequence_number,
-        coalesce(forward_tid, 0) > 0 as is_backward
-    from ops
-    where matches(run, $run) and matches(rank, $rank)
-),
-ops_by_id as (
-    select run, source, pid, external_id, min(id) as op
-    from host_ops
-    where external_id is not null
-    group by run, source, pid, external_id
+    from selected_ops($run, $rank)
 ),
 points as materialized (
-    select
-        g.id, g.run, g.source, g.pid,
-        case when g.call_start_ns is null then o.tid else g.call_tid end as tid,
-        coalesce(g.call_start_ns, o.start_ns) as at_ns,
-        case when g.call_start_ns is null then o.id end as op
-    from with_calls('launched', 'api') as g
-    left join ops_by_id as b
-        on g.run = b.run and g.source = b.source and g.pid is not distinct from b.pid and g.external_id = b.external_id
-    left join host_ops as o on b.op = o.id
-    where g.call_start_ns is not null or o.id is not null
+    from launch_points('launched', 'api', 'host_ops')
 ),
 called_points as not materialized (
     from points where op is null
@@ -108,22 +86,11 @@ backward_ops as (
     from host_ops
     where is_backward and sequence_number is not null
 ),
-forward_ops as (
-    select
-        run, source, pid, sequence_number,
-        max_by(name, (start_ns, -end_ns, id)) as name
-    from host_ops
-    where not is_backward and sequence_number is not null and has_valid_interval(start_ns, end_ns)
-    group by run, source, pid, sequence_number
-    having min(tid) is not distinct from max(tid)
-),
 found_forward as (
     select i.id, f.name as forward_op
     from innermost('backward_ops', 'points') as i
-    join host_ops as b on i.parent = b.id
-    left join forward_ops as f
-        on b.run = f.run and b.source = f.source and b.pid is not distinct from f.pid
-        and b.sequence_number = f.sequence_number
+    left join forward_ops('host_ops') as b on i.parent = b.id
+    left join host_ops as f on b.forward = f.id
 ),
 found as (
     select

@@ -68,15 +68,11 @@ calls as not materialized (
     from numbered_calls as c
     join kinds as k on c.id & 2147483647 = k.kind
 ),
-api as (
-    select run, source, pid, tid, correlation, start_ns, end_ns
-    from api_calls
-    where matches(run, $run) and matches(rank, $rank)
+api as not materialized (
+    from selected_calls($run, $rank)
 ),
 activity as (
-    select run, source, pid, correlation, external_id, case when has_valid_interval(start_ns, end_ns) then dur_ns else 0 end as gpu_ns
-    from gpu_activity
-    where matches(run, $run) and matches(rank, $rank)
+    select run, source, pid, correlation, external_id, gpu_ns from selected_activity($run, $rank)
 ),
 launched as materialized (
     from with_calls('activity', 'api')

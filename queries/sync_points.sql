@@ -26,9 +26,7 @@
 -- window_ns = "First start to last end of the rank's API calls and ops, summed over the sources."
 -- ///
 with api as not materialized (
-    select run, source, rank, pid, tid, name, start_ns, end_ns, correlation
-    from api_calls
-    where matches(run, $run) and matches(rank, $rank) and has_valid_interval(start_ns, end_ns) and api <> 'osrt'
+    from selected_calls($run, $rank) where has_valid_interval(start_ns, end_ns) and api <> 'osrt'
 ),
 copies as (
     select run, source, pid, correlation, max(end_ns) as copied_ns
@@ -53,9 +51,7 @@ points as not materialized (
     select id, run, source, pid, tid, start_ns as at_ns from waits
 ),
 host_ops as materialized (
-    select row_number() over () as id, run, source, rank, pid, tid, name, start_ns, end_ns, null as part
-    from ops
-    where matches(run, $run) and matches(rank, $rank)
+    select *, null as part from selected_ops($run, $rank)
 ),
 outer_op_ids as materialized (
     from outermost('host_ops')

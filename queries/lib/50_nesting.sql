@@ -231,6 +231,22 @@ join _ops_by_id as o
     on p.run = o.run and p.source = o.source and p.pid is not distinct from o.pid and p.external_id = o.external_id
 where p.call_start_ns is null;
 
+-- forward_ops(ops): the forward op of each backward op, that which made its node of autograd's graph: of the ops with the node's
+-- sequence number the one that began last. A row is one backward op of selected_ops(), `id`, and its forward op, `forward`;
+-- those whose number several threads have are left out.
+create or replace macro forward_ops(ops) as table
+select b.id, f.forward
+from query_table(ops) as b
+join (
+    select run, source, pid, sequence_number, max_by(id, (start_ns, -end_ns, id)) as forward
+    from query_table(ops)
+    where not is_backward and sequence_number is not null and has_valid_interval(start_ns, end_ns)
+    group by run, source, pid, sequence_number
+    having min(tid) is not distinct from max(tid)
+) as f
+    on b.run = f.run and b.source = f.source and b.pid is not distinct from f.pid and b.sequence_number = f.sequence_number
+where b.is_backward;
+
 -- self_times(relation): the time of calls without the calls inside them, summed by `kind`, a number from 0 below 2^31: a million
 -- calls have some hundred kinds. The relation has run, source, pid, tid, start_ns, end_ns. A row is one kind and the number of
 -- its calls.
