@@ -142,17 +142,22 @@ by_kind as (
     full join by_call as b on c.id = b.id
     group by coalesce(c.id, b.id) & 2147483647, b.device
 ),
-costs as materialized (
+arguments as materialized (  -- columns of their own: a macro repeats an expression that it takes at each use
     select
         kind, run, rank, name, rule, shapes, types,
         recorded_arguments(shapes) as listed,
-        recorded_type_bytes(types) as sizes,
-        recorded_texts(argument_values) as texts,
-        case when listed is not null then formula_flop(rule, recorded_sizes(listed), recorded_counts(listed), sizes, texts) end
-            as flop,
-        case when listed is not null then formula_bytes(rule, recorded_sizes(listed), recorded_counts(listed), sizes, texts) end
-            as least_bytes
+        recorded_sizes(listed) as s,
+        recorded_counts(listed) as n,
+        recorded_type_bytes(types) as z,
+        recorded_texts(argument_values) as c
     from kinds
+),
+costs as materialized (
+    select
+        kind, run, rank, name, rule, shapes, types,
+        case when listed is not null then formula_flop(rule, s, n, z, c) end as flop,
+        case when listed is not null then formula_bytes(rule, s, n, z, c) end as least_bytes
+    from arguments
 ),
 durations as (
     select c.id & 2147483647 as kind, b.device, sum(case when has_valid_interval(c.start_ns, c.end_ns) then c.end_ns - c.start_ns end) as op_ns
