@@ -1,0 +1,155 @@
+-- What ops cost by the shapes of what they take.
+
+-- product_precision(kind, types): the precision of products on tensor cores, by the type of an op's first argument; NULL for other
+-- kinds of formulas than gemm, convolution and attention. Products of fp32 may be computed as tf32, which no shape tells.
+create or replace macro product_precision(kind, types) as
+    case
+        when kind in ('gemm', 'convolution', 'attention')
+            then case recorded_texts(types)[1]
+                when 'c10::BFloat16' then 'tensor_bf16'
+                when 'c10::Half' then 'tensor_fp16'
+                when 'float' then 'fp32'
+                when 'double' then 'tensor_fp64'
+                when 'signed char' then 'tensor_int8'
+                else case when recorded_texts(types)[1] like 'c10::Float8%' then 'tensor_fp8' end
+            end
+    end;
+
+-- op_costs(executions, activity, calls): FLOPs and bytes of ops (rows of `ops`) with the GPU rows (of selected_activity()) that
+-- they launch by API calls (of selected_calls()). A row is one run, rank, device (that of a call's first GPU row), op, shapes and
+-- types, whose calls cost the same: `flop` and `least_bytes` are those of one call. An op inside one that has a formula is part of
+-- it. Ops without a formula have a row where they launch GPU rows themselves, and what no op launched has one without a name.
+-- busy_ns is the time in which at least one of a call's GPU rows ran; gpu_ns adds up their durations.
+create or replace macro op_costs(executions, activity, calls) as table
+with _op_names as materialized (
+    select n.name, f.rule, f.formula, f.kind, f.reads_values
+    from (select name, op_formula(name) as rule from (select distinct name from query_table(executions))) as n
+    left join op_formulas as f on n.rule = f.rule
+),
+_op_described as not materialized (  -- what an op without a formula takes does not matter
+    select
+        e.run, e.source, e.rank, e.pid, e.tid, e.name, e.start_ns, e.end_ns, e.external_id, n.rule,
+        case when n.rule is not null then e.input_shapes end as shapes,
+        case when n.rule is not null then e.input_types end as types,
+        case when n.reads_values then e.args->>'$."Concrete Inputs"' end as argument_values
+    from query_table(executions) as e
+    join hint_small('_op_names') as n on e.name is not distinct from n.name
+),
+_op_kinds as materialized (
+    select row_number() over () as kind, run, source, rank, pid, tid, name, rule, shapes, types, argument_values
+    from (
+        select run, source, rank, pid, tid, name, rule, shapes, types, argument_values
+        from _op_described
+        group by all
+        having count(*) > 0  -- always so; but DuckDB then takes the kinds for few, and builds no hash table on the calls
+    )
+),
+_op_numbered_calls as materialized (  -- the last 31 bits of a call's id are its kind, those before its place in the trace
+    select (e.place << 31) + k.kind as id, e.start_ns, e.end_ns, e.external_id
+    from (select *, row_number() over () as place from _op_described) as e
+    join _op_kinds as k
+        on e.run = k.run and e.source = k.source and e.rank = k.rank and e.pid is not distinct from k.pid
+        and e.tid is not distinct from k.tid and e.name is not distinct from k.name and e.shapes is not distinct from k.shapes
+        and e.types is not distinct from k.types and e.argument_values is not distinct from k.argument_values
+),
+_op_calls as not materialized (
+    select c.id, k.run, k.source, k.pid, k.tid, k.rule is not null as part, c.start_ns, c.end_ns, c.external_id
+    from _op_numbered_calls as c
+    join _op_kinds as k on c.id & 2147483647 = k.kind
+),
+_op_calls_with_formula as not materialized (
+    from _op_calls where part
+),
+_op_outer_ids as materialized (
+    from outermost('_op_calls_with_formula')
+),
+_op_counted_calls as materialized (
+    select * from _op_calls_with_formula where id in (from _op_outer_ids)
+),
+_op_points as materialized (
+    from launch_points(activity, calls, '_op_calls')
+),
+_op_in_counted as materialized (
+    from innermost('_op_counted_calls', '_op_points')
+),
+_op_other_points as materialized (
+    from _op_points where id not in (select id from _op_in_counted)
+),
+_op_in_others as (
+    select p.id, coalesce(i.parent, p.op) as parent
+    from _op_other_points as p
+    left join innermost('_op_calls', '_op_other_points') as i on p.id = i.id
+),
+_op_launchers as (
+    from _op_in_counted union all from _op_in_others where parent is not null
+),
+_op_by_call as materialized (
+    select
+        id, min(device) as device, sum(gpu_ns) as gpu_ns, count(*) as gpu_rows,
+        sum(greatest(0, start_ns + gpu_ns - greatest(start_ns, coalesce(reached_ns, start_ns)))) as busy_ns
+    from (
+        select
+            l.parent as id, a.device, a.start_ns, a.gpu_ns,
+            max(a.start_ns + a.gpu_ns) over (
+                partition by l.parent order by a.start_ns rows between unbounded preceding and 1 preceding
+            ) as reached_ns
+        from query_table(activity) as a
+        join _op_launchers as l on a.id = l.id
+    )
+    group by id
+),
+_op_by_kind as (
+    select
+        coalesce(c.id, b.id) & 2147483647 as kind, b.device,
+        count(*) as calls,
+        sum(b.gpu_ns) as gpu_ns,
+        sum(b.busy_ns) as busy_ns,
+        sum(b.gpu_rows) as gpu_rows
+    from _op_counted_calls as c
+    full join _op_by_call as b on c.id = b.id
+    group by coalesce(c.id, b.id) & 2147483647, b.device
+),
+_op_arguments as materialized (  -- columns of their own: a macro repeats an expression that it takes at each use
+    select
+        kind, run, rank, name, rule, shapes, types,
+        recorded_arguments(shapes) as listed,
+        recorded_sizes(listed) as s,
+        recorded_counts(listed) as n,
+        recorded_type_bytes(types) as z,
+        recorded_texts(argument_values) as c
+    from _op_kinds
+),
+_op_costs as materialized (
+    select
+        kind, run, rank, name, rule, shapes, types,
+        case when listed is not null then formula_flop(rule, s, n, z, c) end as flop,
+        case when listed is not null then formula_bytes(rule, s, n, z, c) end as least_bytes
+    from _op_arguments
+),
+_op_durations as (
+    select c.id & 2147483647 as kind, b.device, sum(case when has_valid_interval(c.start_ns, c.end_ns) then c.end_ns - c.start_ns end) as op_ns
+    from _op_numbered_calls as c
+    left join _op_by_call as b on c.id = b.id
+    where c.id in (from _op_outer_ids) or b.id is not null
+    group by c.id & 2147483647, b.device
+),
+_op_summed as (
+    select
+        c.run, c.rank, b.device, c.name as op, c.shapes, c.types, c.rule, c.flop, c.least_bytes,
+        sum(b.calls) as calls, sum(d.op_ns) as op_ns, sum(b.gpu_ns) as gpu_ns, sum(b.busy_ns) as busy_ns,
+        sum(b.gpu_rows) as gpu_rows
+    from _op_by_kind as b
+    join _op_costs as c on b.kind = c.kind
+    left join _op_durations as d on b.kind = d.kind and b.device is not distinct from d.device
+    group by c.run, c.rank, b.device, c.name, c.shapes, c.types, c.rule, c.flop, c.least_bytes
+    union all
+    select run, rank, device, null, null, null, null, null, null, 0, null, sum(gpu_ns), null, count(*)
+    from query_table(activity)
+    where id not in (select id from _op_launchers)
+    group by run, rank, device
+)
+select
+    s.run, s.rank, s.device, s.op, s.shapes, s.types, f.formula, f.kind, product_precision(f.kind, s.types) as precision,
+    s.flop, s.least_bytes, s.calls, s.op_ns, s.gpu_ns, s.busy_ns, s.gpu_rows
+from _op_summed as s
+left join op_formulas as f on s.rule = f.rule;
