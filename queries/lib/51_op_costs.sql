@@ -1,7 +1,7 @@
 -- What ops cost by the shapes of what they take.
 
 -- product_precision(kind, types): the precision of products on tensor cores, by the type of an op's first argument; NULL for other
--- kinds of formulas than gemm, convolution and attention. Products of fp32 may be computed as tf32, which no shape tells.
+-- kinds of formulas than gemm, convolution and attention. Products of fp32 may be computed as tf32; shapes do not show it.
 create or replace macro product_precision(kind, types) as
     case
         when kind in ('gemm', 'convolution', 'attention')
