@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 TIED = {"model": None, "tied": True, "untied": False}
+initialize = decoder_model.initialize
 tensor_parallel = decoder_model.tensor_parallel
 
 
@@ -65,6 +66,6 @@ def workload(network: nn.Module) -> Callable[[Tensor, Tensor], tuple[Tensor, Ten
         if not in_parts:
             return loss_and_accuracy(network(tokens), successors)
         loss, accuracy = network(tokens, successors)
-        return loss.mean(), accuracy.mean()  # of the GPUs of DataParallel
+        return loss.mean(), accuracy.mean()
 
     return step

@@ -4,14 +4,13 @@ import re
 from dataclasses import dataclass
 
 import torch
-from tokens import loss_and_accuracy
 from torch import Tensor, nn
 from torch.distributed import get_world_size
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import Replicate
 from torch.distributed.tensor.parallel import ColwiseParallel, PrepareModuleInput, RowwiseParallel, parallelize_module
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.functional import scaled_dot_product_attention, silu
+from torch.nn.functional import cross_entropy, scaled_dot_product_attention, silu
 from torch.utils.checkpoint import checkpoint
 
 BACKENDS = {
@@ -153,18 +152,18 @@ class Decoder(nn.Module):
         self.blocks = nn.ModuleList(Block(size, backend) for _ in range(size.layers))
         self.norm = nn.RMSNorm(size.width, eps=1e-5)
         self.scores = nn.Linear(size.width, size.vocabulary, bias=False)
-        for part in self.modules():
-            if isinstance(part, nn.Linear | nn.Embedding):
-                nn.init.normal_(part.weight, std=INITIAL_DEVIATION)
         if size.tied:
             self.scores.weight = self.tokens.weight
+        for name, weight in self.named_parameters():
+            initialize(name, weight)
 
     def forward(
         self, tokens: Tensor, successors: Tensor | None = None, cache: Cache | None = None
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Return the scores of each token's successor, with a cache those of the last token's alone.
 
-        With `successors` it returns loss and accuracy, and never holds the scores of more than `loss_tokens` tokens.
+        With `successors` it returns loss and accuracy of each sequence, which DataParallel gathers over GPUs, and never
+        holds the scores of more than `loss_tokens` tokens of each.
         """
         first = 0 if cache is None else cache.length
         rotation = rotations(first, tokens.shape[1], self.size, tokens.device)
@@ -182,13 +181,24 @@ class Decoder(nn.Module):
             return self.scores(x)
         parts = zip(*(each.split(self.loss_tokens, dim=1) for each in (x, successors)), strict=True)
         sums = [checkpoint(self.loss_and_hits, *part, use_reentrant=False) for part in parts]
-        loss, hits = (sum(column) / successors.numel() for column in zip(*sums, strict=True))
+        loss, hits = (sum(column) / successors.shape[1] for column in zip(*sums, strict=True))
         return loss, hits
 
     def loss_and_hits(self, x: Tensor, successors: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the summed loss of some tokens, and how many successors have the highest score."""
-        loss, accuracy = loss_and_accuracy(self.scores(x), successors)
-        return loss * successors.numel(), accuracy * successors.numel()
+        """Return the summed loss of some tokens of each sequence, and how many successors have the highest score."""
+        scores = self.scores(x)
+        losses = cross_entropy(scores.flatten(0, 1).float(), successors.flatten(), reduction="none")
+        hits = scores.detach().argmax(-1) == successors
+        return losses.view_as(successors).sum(1), hits.float().sum(1)
+
+
+def initialize(name: str, weight: Tensor) -> None:
+    """Fill one weight of an untrained model: those of a norm with ones, all others with small random numbers."""
+    with torch.no_grad():
+        if name.endswith("norm.weight"):
+            weight.fill_(1.0)
+        else:
+            weight.normal_(std=INITIAL_DEVIATION)
 
 
 def tensor_parallel(network: Decoder, mesh: DeviceMesh) -> None:

@@ -670,6 +670,15 @@ def _install_data_parallel(setattr_):
         count = min(map(len, parts))
         return [tuple(part[number] for part in parts) for number in range(count)], [dict(kwargs or {})] * count
 
+    def gather(outputs, device, dim=0):
+        if isinstance(outputs[0], tuple):
+            return tuple(gather(each, device, dim) for each in zip(*outputs, strict=True))
+        if outputs[0].dim() == 0:
+            raise BrokenRuleError(
+                "replicas return a number each: their mean weighs a small part of a batch like a large one"
+            )
+        return torch.cat(outputs, dim)
+
     initialize = data_parallel.DataParallel.__init__
 
     def initialize_on_cpu(self, module, device_ids=None, **options):
@@ -678,7 +687,7 @@ def _install_data_parallel(setattr_):
 
     setattr_(data_parallel, "scatter_kwargs", scatter)
     setattr_(data_parallel, "replicate", lambda network, devices, detach=False: [network] * len(devices))
-    setattr_(data_parallel, "gather", lambda outputs, _device, dim=0: torch.cat(outputs, dim))
+    setattr_(data_parallel, "gather", gather)
     setattr_(data_parallel.DataParallel, "__init__", initialize_on_cpu)
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from tests.collect import gpu_node
 from tests.needs import needs_torch
+from tracelab.collect import train
 from tracelab.collect.machine import recorded_environment
 
 
@@ -49,9 +50,11 @@ def test_of_a_path_its_last_part_is_recorded():
 
 @needs_torch
 @pytest.mark.usefixtures("_forked_ranks")
-def test_a_run_folder_has_them(tmp_path, monkeypatch):
+def test_a_run_folder_has_those_of_its_ranks(tmp_path, monkeypatch):
     monkeypatch.setenv("NCCL_ALGO", "Tree")
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    environment_of_ranks = train._environment
+    monkeypatch.setattr(train, "_environment", lambda *words: environment_of_ranks(*words) | {"NCCL_PROTO": "LL"})
     run = gpu_node.open_node(tmp_path, monkeypatch).train("gemm")
-    assert run.json["environment"]["NCCL_ALGO"] == "Tree"
+    assert (run.json["environment"]["NCCL_ALGO"], run.json["environment"]["NCCL_PROTO"]) == ("Tree", "LL")
     assert "hf_secret" not in (run.folder / "run.json").read_text()

@@ -44,6 +44,16 @@ def test_a_decoder_trains(node, options):
     assert (run.status, run.error) == ("ok", None)
 
 
+def test_a_loss_in_parts_is_the_mean_over_unequal_replicas(node):
+    own = {"context": "8", "loss_tokens": "4"}
+    alone, split = (
+        [row["loss"] for row in node.train("decoder", batch_size=3, set=own, **options).rows("steps")]
+        for options in ({}, {"parallel": "dp", "gpus": 2})
+    )
+    assert len(split) == 4  # a warm-up step, two steps, the epoch
+    assert split == pytest.approx(alone, rel=1e-6)
+
+
 @pytest.mark.parametrize("options", [{}, {"precision": "bf16"}, {"parallel": "tp", "gpus": 2}, {"profiler": "kineto"}])
 def test_inference_runs(node, options):
     run = node.train("inference", set={"prompt": "4", "output": "3"}, **options)

@@ -1,7 +1,9 @@
 """Models that are sharded over ranks, whole weights or matrices, compute what one process does."""
 
+import contextlib
 import gzip
 import json
+import re
 import sys
 from collections import Counter
 
@@ -9,9 +11,12 @@ import pytest
 
 from tests.needs import needs_torch, torch
 from tracelab.client import Lab
+from tracelab.collect.machine.host import Host
 from tracelab.collect.process.launcher_env import Job
 from tracelab.collect.settings import Settings, validate_settings
 from tracelab.collect.train import train
+from tracelab.collect.training import materialize
+from tracelab.collect.training.model_cost import ModelCost
 from tracelab.collect.training.model_setup import RankContext
 from tracelab.collect.training.parallelism import parallelize
 from tracelab.collect.workloads import find_workload, load_module
@@ -24,6 +29,7 @@ FOUR = {"data_fraction": 4 / 1024, "epochs": 3, "steps": 1, "warmup": 0, "learni
 """Each step trains on the same four samples."""
 LARGE = {"context": "8", "hidden": "1024", "vocabulary": "2048"}
 """Blocks and tied embeddings of more than 100,000 parameters."""
+LARGE_SIZES = {name: int(value) for name, value in LARGE.items()}
 
 
 @pytest.fixture(scope="module")
@@ -133,12 +139,93 @@ def test_a_policy_decides_how_often_weights_are_gathered(two_ranks, wrap, reshar
 
     settings = Settings("decoder", device="cpu", parallel="fsdp", fsdp_wrap=wrap, fsdp_reshard=reshard)
     context = RankContext(torch, settings, Job(world_size=2), torch.device("cpu"))
-    network = two_ranks.model(two_ranks.Settings(**{name: int(value) for name, value in LARGE.items()}))
+    network = two_ranks.model(two_ranks.Settings(**LARGE_SIZES))
     network = parallelize(context, network, list)
     with CommDebugMode() as counted:
         network(torch.zeros(2, 8, dtype=torch.long)).sum().backward()
     counts = {str(name).rpartition(".")[2]: count for name, count in counted.get_comm_counts().items()}
     assert counts == {"_allgather_base_": gathers, "_reduce_scatter_base_": reductions}
+
+
+def decoder_context(**options):
+    return RankContext(torch, Settings("decoder", device="cpu", **options), Job(world_size=2), torch.device("cpu"))
+
+
+def create(decoder, own, **options):
+    """Return a decoder whose weights were created where they are used."""
+    with torch.device("meta"):
+        network = decoder.model(decoder.Settings(**own))
+    return parallelize(decoder_context(**options), network, list, decoder.tensor_parallel, decoder.initialize)
+
+
+@pytest.mark.parametrize(
+    ("own", "options"),
+    [
+        ({"vocabulary": 513, "hidden": 193}, {"parallel": "fsdp"}),  # of 513 rows one rank has 257, the other 256
+        ({"embeddings": "untied"}, {"parallel": "fsdp", "fsdp_wrap": "model"}),
+        ({}, {"parallel": "tp"}),
+    ],
+)
+def test_a_rank_creates_its_part_of_the_weights_that_one_process_has(two_ranks, own, options):
+    whole, part = create(two_ranks, own), create(two_ranks, own, **options)
+    assert (part.scores.weight is part.tokens.weight) == (whole.scores.weight is whole.tokens.weight)
+    expected = dict(whole.named_parameters())
+    for name, weight in part.named_parameters():
+        local = weight.to_local() if hasattr(weight, "to_local") else weight
+        first = expected[name]
+        for dim, (count, of) in enumerate(zip(local.shape, first.shape, strict=True)):
+            assert count in (of, -(-of // 2))
+            first = first.narrow(dim, 0, count)
+        assert torch.equal(local, first), name
+    held = sum(each.to_local().numel() for each in part.parameters() if hasattr(each, "to_local"))
+    assert held < 0.51 * sum(each.numel() for each in whole.parameters())
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_policy_in_a_lower_precision_reduces_gradients_in_fp32(two_ranks):
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    dtypes = []
+
+    class Reductions(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            if "reduce_scatter" in func.__name__:
+                dtypes.extend(each.dtype for each in args if isinstance(each, torch.Tensor))
+            return func(*args, **kwargs or {})
+
+    network = create(two_ranks, LARGE_SIZES, parallel="fsdp", precision="bf16", fsdp_precision="policy")
+    with Reductions():
+        network(torch.zeros(2, 8, dtype=torch.long)).sum().backward()
+    assert dtypes == [torch.float32] * 2 * 3  # of two blocks and the rest: what comes in, and what goes out
+
+
+def test_a_model_with_buffers_is_not_created_in_place():
+    with torch.device("meta"):
+        network = torch.nn.BatchNorm1d(2)
+    with pytest.raises(UsageError, match="this model also has the buffer running_mean; remove initialize"):
+        parallelize(decoder_context(), network, list, initialize=lambda name, weight: weight.fill_(1))
+
+
+GB_282 = ModelCost(70_553_706_496, 4 * 70_553_706_496, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "is_created_in_place", "device", "refusal"),
+    [
+        ({}, True, "cpu", "take 564 GB of this node's memory (2 processes, 282 GB each"),
+        ({"parallel": "fsdp"}, True, "cpu", "take 282 GB"),
+        ({"parallel": "fsdp"}, False, "cpu", "choose a smaller model, or define initialize(name, weight)"),
+        ({"parallel": "ddp"}, False, "cuda", "which is 64 GB"),
+        ({"parallel": "fsdp"}, True, "cuda", None),
+    ],
+)
+def test_weights_beyond_the_memory_of_the_node_are_refused(monkeypatch, options, is_created_in_place, device, refusal):
+    monkeypatch.setattr(materialize, "read_host", lambda: Host("node", total_bytes=64 * 10**9))
+    settings = Settings("decoder", device=device, **options)
+    context = RankContext(torch, settings, Job(world_size=2, local_world_size=2), torch.device(device))
+    refused = pytest.raises(UsageError, match=re.escape(refusal)) if refusal else contextlib.nullcontext()
+    with refused:
+        materialize.check_host_memory(context, GB_282, is_created_in_place=is_created_in_place)
 
 
 def test_matrices_that_do_not_split_evenly_are_refused(two_ranks):

@@ -100,6 +100,16 @@ class Settings:
         return 10 if self.steps is None and self.epochs == 1 else self.steps
 
     @property
+    def starts_from_weights(self) -> bool:
+        """Whether the model's first weights are read from a file."""
+        return self.pretrained or self.weights is not None
+
+    @property
+    def shards_weights(self) -> bool:
+        """Whether each rank holds a part of each large weight."""
+        return self.parallel in ("fsdp", "tp")
+
+    @property
     def active_steps(self) -> int:
         """Consecutive steps to record, at most as many as the run has."""
         requested = self.active or ACTIVE_STEPS

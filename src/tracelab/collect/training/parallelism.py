@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from tracelab.collect.training.materialize import Initialize, create_weights
 from tracelab.collect.training.model_setup import RankContext
 
 SHARDED_PARAMETERS = 100_000
@@ -16,19 +17,34 @@ def parallelize(
     network: Any,  # noqa: ANN401  torch carries no types here
     sample: Callable[[], list[Any]],
     split: Callable[[Any, Any], None] | None = None,
+    initialize: Initialize | None = None,
 ) -> Any:  # noqa: ANN401
     """Move the model to its devices and wrap it for its parallelism.
 
-    `sample` returns a batch for graph capture; `split(network, mesh)` is the workload's tensor parallelism.
+    `sample` returns a batch for graph capture; `split(network, mesh)` is the workload's tensor parallelism. With
+    `initialize` the model is on the meta device, and its weights are created on theirs, sharded ones part by part.
     """
     torch, settings = context.torch, context.settings
-    network = network.to(context.device)
+    if initialize is None:
+        network = network.to(context.device)
+    elif not settings.shards_weights:
+        create_weights(context, network, initialize)
     if settings.channels_last:
         network = network.to(memory_format=torch.channels_last)
     if settings.cuda_graphs:
         with context.autocast():
             network = torch.cuda.make_graphed_callables(network, tuple(sample()[:-1]))
-    match settings.parallel:
+    network = _distribute(context, network, split)
+    if initialize is not None and settings.shards_weights:
+        create_weights(context, network, initialize)
+    if settings.compile:
+        network.compile(mode=settings.compile_mode)
+    return network
+
+
+def _distribute(context: RankContext, network: Any, split: Callable[[Any, Any], None] | None) -> Any:  # noqa: ANN401
+    torch = context.torch
+    match context.settings.parallel:
         case "dp":
             network = torch.nn.DataParallel(_with_autocast(context, network), device_ids=context.devices)
         case "ddp":
@@ -40,8 +56,6 @@ def parallelize(
                 context.device.type, (context.job.world_size,), mesh_dim_names=("tp",)
             )
             split(network, mesh)
-    if settings.compile:
-        network.compile(mode=settings.compile_mode)
     return network
 
 

@@ -31,7 +31,7 @@ from tracelab.collect.profiling.capture import NoProfiler, NvtxRanges, Profiler,
 from tracelab.collect.profiling.kineto import Kineto
 from tracelab.collect.profiling.schedule import build_schedule
 from tracelab.collect.run_folder import write_json
-from tracelab.collect.training import data_loading, fp8, model_setup, parallelism
+from tracelab.collect.training import data_loading, fp8, materialize, model_setup, parallelism
 from tracelab.collect.training.loop import PreparedWorkload, TrainingLoop
 from tracelab.collect.training.model_cost import count_model_cost
 from tracelab.collect.training.step_log import StepLog
@@ -221,6 +221,8 @@ def _check_support(module: Any, context: model_setup.RankContext) -> None:  # no
     if not hasattr(module, "data"):
         raise UsageError(f"{name}: defines model() but no data(); add data(settings, *, train), or remove model()")
     _check_signature(module, "data", ("settings",), "train")
+    if hasattr(module, "initialize"):
+        _check_signature(module, "initialize", ("name", "weight"))
 
 
 def _check_signature(module: Any, name: str, positional: tuple[str, ...], *keywords: str) -> None:  # noqa: ANN401
@@ -260,9 +262,12 @@ def _prepare_workload(module: Any, context: model_setup.RankContext, outcome: di
     cost = count_model_cost(torch, lambda: module.model(own), module.workload, data[0])
     outcome["model_cost"] = cost.__dict__
     outcome["dataset_size"] = len(data)
+    initialize = None if options.starts_from_weights else getattr(module, "initialize", None)
+    materialize.check_host_memory(context, cost, is_created_in_place=initialize is not None)
     torch.manual_seed(options.seed)
-    network = module.model(own)
-    if options.pretrained or options.weights is not None:
+    with torch.device("cpu" if initialize is None else "meta"):
+        network = module.model(own)
+    if options.starts_from_weights:
         path = options.weights or module.weights(own)
         outcome["weights"] = model_setup.load_weights(torch, network, path)
     if options.precision == "fp8":
@@ -274,6 +279,7 @@ def _prepare_workload(module: Any, context: model_setup.RankContext, outcome: di
         network,
         lambda: context.to_device(data_loading.sample_batch(torch, data, options)),
         getattr(module, "tensor_parallel", None),
+        initialize,
     )
     held_out = (
         data_loading.validation_data(torch, module.data(own, train=False), options, context.job)
