@@ -49,6 +49,10 @@ def mark(name: str, start: int, duration: int, **columns: object) -> dict[str, o
     return {"name": name, "scope": "cpu", "pid": 1, "tid": 2, "start_ns": start, "dur_ns": duration} | columns
 
 
+def mark_op(name: str, start: int, duration: int, **columns: object) -> dict[str, object]:
+    return {"name": name, "pid": 1, "tid": 2, "start_ns": DAY_NS + start, "dur_ns": duration} | columns
+
+
 Case = tuple[str, dict[str, list[dict[str, object]]], list[tuple[object, ...]]]
 CASES: list[Case] = [
     (
@@ -395,6 +399,48 @@ CASES: list[Case] = [
                 1,
                 1,
                 "60 ns of 100 ns of kernel time (60 %) is unclassified, in 1 name; the longest: mystery.",
+            ),
+        ],
+    ),
+    (
+        "compiling_measured",
+        {
+            "ops": [
+                mark_op("entire_frame_compile", 0, 300),
+                mark_op("compile_inner (dynamo_timed)", 10, 200),
+                *(
+                    mark_op(name, 20_000_000 * at, duration, rank=1)
+                    for name in ("Torch-Compiled Region: 0/0", "CompiledFunction")
+                    for at, duration in enumerate((10_000_223, 222, 222))
+                ),
+                *(mark_op("CompiledFunction", 20_000_000 * at, 9_000_000, rank=2) for at in range(3)),
+            ],
+            "kernels": [kernel(0, 1000)],
+            "python_frames": [
+                mark_op("/env/torch/_dynamo/convert_frame.py(1633): _compile", 0, 40, rank=3, tid=9),
+                mark_op("/env/torch/_dynamo/convert_frame.py(490): maybe_cprofile", 50, 40, rank=3, tid=9),
+            ],
+            "api_calls": [call(0, rank=3)],
+        },
+        [
+            (
+                "info",
+                1,
+                2,
+                "The first call of Torch-Compiled Region: 0/0 took 10 ms, the others 222 ns: "
+                "it may have compiled, tuned kernels or captured a graph.",
+            ),
+            (
+                "warning",
+                0,
+                1,
+                "1 compilation took 300 ns of 1 µs recorded (30 %): the steps that compile measure the compiler.",
+            ),
+            (
+                "warning",
+                3,
+                1,
+                "1 compilation took 40 ns of 5 ns recorded (800 %): the steps that compile measure the compiler.",
             ),
         ],
     ),

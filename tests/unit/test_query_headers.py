@@ -25,14 +25,20 @@ VARIANTS = [each for tools in library.variants().values() for each in tools.valu
 QUERIES = sorted([*library.library().values(), *VARIANTS], key=lambda each: each.name)
 ids = [each.name for each in QUERIES]
 ROWS = {
-    "kernels": [{"name": "volta_sgemm_128x32_nt", "device": 0, "start_ns": 0, "dur_ns": 10, "correlation": 1}],
+    "kernels": [
+        {"name": name, "device": 0, "start_ns": 0, "dur_ns": 10, "correlation": 1}
+        for name in ("volta_sgemm_128x32_nt", "triton_poi_fused_add_0")
+    ],
     "memcpys": [{"direction": "HtoD", "device": 0, "start_ns": 5, "dur_ns": 10, "size_bytes": 7}],
     "api_calls": [{"api": "runtime", "name": "cudaLaunchKernel", "start_ns": 0, "dur_ns": 2, "correlation": 1}],
     "annotations": [
         {"name": "ProfilerStep#1", "scope": "cpu", "start_ns": 0, "dur_ns": 12},
         {"name": "gloo:all_reduce", "scope": "cpu", "start_ns": 4, "dur_ns": 3},
     ],
-    "ops": [{"name": "aten::mm", "start_ns": 0, "dur_ns": 4, "external_id": 1}],
+    "ops": [
+        {"name": "aten::mm", "start_ns": 0, "dur_ns": 4, "external_id": 1},
+        {"name": "Torch-Compiled Region: 0/0", "start_ns": 0, "dur_ns": 4},
+    ],
     "python_frames": [{"name": "nn.Module: Linear_0", "start_ns": 0, "dur_ns": 12}],
     "collectives": [{"origin": "kernel", "raw_name": "allreduce", "start_ns": 0, "dur_ns": 10, "group_size": 2}],
     "memory_events": [{"device": 0, "time_ns": 1, "address": 64, "size_bytes": 8, "allocated_bytes": 8}],
@@ -499,6 +505,7 @@ def extreme() -> MemoryStore:
         for dur_ns in numbers
     ]
     named = [event | {"name": name} for event in events for name in NAMES]
+    named += [event | {"name": "triton_poi_fused_add_0"} for event in events if event["source"] == "a"]
     sized = [event | {"direction": "HtoD", "size_bytes": size} for event in events for size in (-(2**63), 7, 2**63 - 1)]
     spans = [{name: event[name] for name in ("source", "start_ns", "dur_ns")} for event in events]
     tables = {"kernels": named, "memcpys": sized, "memsets": events, "graph_launches": events}
@@ -511,6 +518,7 @@ def extreme() -> MemoryStore:
         "input_types": '["float","float"]',
     }
     tables |= {"ops": [span | {"name": "aten::mm"} | shapes for span in spans for shapes in ({}, largest)]}
+    tables["ops"] += [span | {"name": f"Torch-Compiled Region: 0/{2**63 - 1}"} for span in spans]
     tables |= {"python_frames": [span | {"name": f"nn.Module: Linear_{at}"} for at, span in enumerate(spans)]}
     noted = {"origin": "kernel", "raw_name": "allreduce", "dtype": "Float", "in_elements": 2**63 - 1, "group_size": 2}
     tables |= {"collectives": [event | noted | {"size_bytes": 2**63 - 1} for event in events]}
