@@ -3,8 +3,10 @@
 -- the processor's ranges that --step-name finds, else the device's window. The FLOPs are those of --flop-per-step; else,
 -- with --passes, the model's own (flop_per_sample and batch_size of the run; DataParallel splits a batch over its GPUs);
 -- else what ncu counted in a run of the same program (see kernel_flop) for the kernels launched in that time, recomputation
--- and padding included: strictly, the utilization of the hardware. The peak is dense, of one GPU and of the type that did
--- most of it: --peak-gflop-per-s, else the data sheet's, else the sustained measured ceiling, else the report's own.
+-- and padding included: strictly, the utilization of the hardware. With --from shapes they are those of the ops that began in
+-- that time, by their formulas (see op_flop); the FLOPs of a kernel are known where the op that launched it has a formula.
+-- The peak is dense, of one GPU and of the type that did most of it: --peak-gflop-per-s, else the data sheet's, else the
+-- sustained measured ceiling, else the report's own.
 -- Nothing is guessed: where less than --min-coverage of the kernels' time has counts of the same name, grid, block and,
 -- where both record it, shared memory, or the result exceeds the peak, the figures are NULL and `refused` has the reason.
 -- Communication kernels need no counts.
@@ -21,6 +23,7 @@
 -- precision = { type = "text", about = "the precision whose peak is taken: fp32, tensor_bf16 …" }
 -- peak_gflop_per_s = { type = "number", example = 156000.0, about = "the peak of one GPU, from elsewhere" }
 -- min_coverage = { default = 0.9, about = "least share of the kernels' time whose counts must be known" }
+-- from = "common"
 -- half = "common"
 -- ceilings = "common"
 -- ceilings_run = "common"
@@ -33,7 +36,7 @@
 -- peak_gflop_per_s = "What this GPU could reach."
 -- mfu_ratio = "achieved_gflop_per_s / peak_gflop_per_s."
 -- precision = "The precision whose peak is taken."
--- flop_source = "given, model or ncu."
+-- flop_source = "given, model, ncu or shapes."
 -- peak_source = "given, specification, measured or ncu."
 -- refused = "Why there is no figure."
 -- flop = "FLOPs in the time."
@@ -81,17 +84,22 @@ activity as (
 pairs as materialized (
     from paired_runs($ncu)
 ),
-executions as materialized (
-    select
-        k.run, k.rank, k.device, k.name, k.start_ns, k.dur_ns, k.correlation, p.ncu_run,
-        k.grid_x, k.grid_y, k.grid_z, k.block_x, k.block_y, k.block_z, k.shared_static_bytes, k.shared_dynamic_bytes
+timed as not materialized (  -- each use reads only its own columns
+    select k.*
     from kernels as k
-    join pairs as p on k.run = p.run
     left join calls as c
         on k.run = c.run and k.source = c.source and k.pid is not distinct from c.pid and k.correlation = c.correlation
     left join ranges as r on k.run = r.run and k.source = r.source and k.rank = r.rank
     where matches(k.run, $run) and matches(k.rank, $rank) and matches(k.device, $device) and has_valid_interval(k.start_ns, k.end_ns)
         and (r.run is null or coalesce(c.called_ns, k.start_ns) between r.start_ns and r.end_ns)
+),
+executions as materialized (
+    select
+        k.run, k.rank, k.device, k.name, k.start_ns, k.dur_ns, k.correlation, p.ncu_run,
+        k.grid_x, k.grid_y, k.grid_z, k.block_x, k.block_y, k.block_z, k.shared_static_bytes, k.shared_dynamic_bytes
+    from timed as k
+    join pairs as p on k.run = p.run
+    where $from = 'counters'
 ),
 times as (
     select
@@ -121,6 +129,31 @@ found as materialized (
     join classify('matches') as c on m.name is not distinct from c.name
     left join flops as f on m.id = f.id and f.precision = 'all' and m.match in ('exact', 'periodic', 'shape')
 ),
+-- /// if from = shapes
+timed_ops as not materialized (
+    select o.*
+    from ops as o
+    left join ranges as r on o.run = r.run and o.source = r.source and o.rank = r.rank
+    where $from = 'shapes' and matches(o.run, $run) and matches(o.rank, $rank)
+        and (r.run is null or o.start_ns between r.start_ns and r.end_ns)
+),
+compute_rows as materialized (
+    select
+        row_number() over () as id, k.run, k.source, k.rank, k.pid, k.device, k.correlation, k.external_id, k.start_ns,
+        k.dur_ns as gpu_ns
+    from timed as k
+    join classify('timed') as c on k.name is not distinct from c.name
+    where $from = 'shapes' and c.class <> 'communication'
+),
+api as not materialized (
+    from selected_calls($run, $rank) where $from = 'shapes'
+),
+costs as materialized (
+    select run, rank, device, precision, flop * calls as flop, gpu_ns
+    from op_costs('timed_ops', 'compute_rows', 'api')
+    where gpu_rows > 0
+),
+-- /// end
 sums as (
     select
         run, rank, device,
@@ -130,6 +163,13 @@ sums as (
         sum(flop) as flop
     from found
     group by run, rank, device
+    -- /// if from = shapes
+    union all
+    select
+        run, rank, device, null, sum(gpu_ns), coalesce(sum(gpu_ns) filter (flop is not null), 0), sum(flop)
+    from costs
+    group by run, rank, device
+    -- /// end
 ),
 dominant as (
     select run, rank, device, arg_max(precision, (flop, precision)) as precision
@@ -139,6 +179,13 @@ dominant as (
         join flops as f on m.id = f.id
         where m.flop is not null and f.precision <> 'all' and f.flop > 0
         group by m.run, m.rank, m.device, f.precision
+        -- /// if from = shapes
+        union all
+        select run, rank, device, precision, sum(flop)
+        from costs
+        where precision is not null and flop > 0
+        group by run, rank, device, precision
+        -- /// end
     )
     group by run, rank, device
 ),
@@ -151,12 +198,12 @@ chosen as (
         case
             when $flop_per_step is not null then 'given'
             when $passes is not null then 'model'
-            when s.flop is not null then 'ncu'
+            when s.flop is not null then case $from when 'counters' then 'ncu' else 'shapes' end
         end as flop_source,
         case flop_source
             when 'given' then $flop_per_step * t.steps
             when 'model' then $passes * r.flop_per_sample * samples_per_step(r.batch_size, r.tags) / shares * t.steps
-            when 'ncu' then s.flop
+            else s.flop
         end as flop,
         coalesce(
             $precision,
@@ -207,7 +254,10 @@ judged as (
             when flop_source = 'model' and flop is null
             then 'the run has no flop_per_sample and batch_size, or no step is known (--step-name, --step-count)'
             when flop_source in ('given', 'model') then null
-            when ncu_run is null then 'no run with counters of this program: name one with --ncu, or add --flop-per-step'
+            when $from = 'shapes' and flop is null
+            then 'no op has a formula and recorded shapes: record them (record_shapes=True of the PyTorch profiler), or add --flop-per-step'
+            when $from = 'counters' and ncu_run is null
+            then 'no run with counters of this program: name one with --ncu, or add --flop-per-step'
             when coalesce(coverage, 0) < $min_coverage
             then printf('the FLOPs of %.1f %% of the kernels'' time are known, below min_coverage', 100 * coalesce(coverage, 0))
         end as no_flop,

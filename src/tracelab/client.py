@@ -89,7 +89,8 @@ class Lab:
     ) -> Iterator[duckdb.DuckDBPyConnection]:
         """Open a session with the tables and macros that a query of the library needs."""
         alignment = self.alignment(params.get("run"))
-        with session.connect(self.store, referenced=execute.referenced_sql(query), alignment=alignment) as con:
+        referenced = execute.referenced_sql(query, params)
+        with session.connect(self.store, referenced=referenced, alignment=alignment) as con:
             con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
             execution.limit_memory(con, self.memory_limit)
             with integrity.explain_read_errors(self.store):

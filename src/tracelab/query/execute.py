@@ -5,11 +5,13 @@ import difflib
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from keyword import iskeyword
 
 import duckdb
 import pyarrow as pa
 
 from tracelab.errors import NoDataError, TracelabError, UsageError, suggest_close
+from tracelab.query.blocks import prune_blocks
 from tracelab.query.spec import PARAMETER, Param, Query, Value
 from tracelab.schema import BY_NAME, named_computations
 from tracelab.store import execution
@@ -30,7 +32,7 @@ def run(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Value
     `values` are those that differ from the defaults, typed or as text.
     """
     bound, sql = _prepare(con, query, values)
-    table = execution.fetch_table(con, sql, bound)
+    table = execution.fetch_table(con, sql, _select_used(sql, bound))
     _check_columns(query, table.column_names)
     if not table.num_rows:
         _explain_empty(con, query, bound, values)
@@ -40,7 +42,7 @@ def run(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Value
 def start(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Value]) -> execution.Answer:
     """Start a query on a session; its rows are computed when they are read."""
     bound, sql = _prepare(con, query, values)
-    relation = _bind_sql(con, sql, bound)
+    relation = _bind_sql(con, sql, _select_used(sql, bound))
     _check_columns(query, relation.columns)
     answer = execution.Answer(relation)
     if answer.is_empty:
@@ -55,11 +57,12 @@ def _prepare(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, 
     _check_run_names(con, query, bound)
     _check_needs(con, query)
     _check_run_count(con, query, bound)
-    if named_computations(query.sql):
+    sql = prune_blocks(query.sql, bound).rstrip(";")
+    if named_computations(sql):
         from tracelab.store import computed_tables
 
-        computed_tables.provide(con, query.sql, bound)
-    return bound, query.sql.rstrip(";")
+        computed_tables.provide(con, sql, bound)
+    return bound, sql
 
 
 def _explain_empty(
@@ -84,9 +87,10 @@ def locate_errors(query: Query) -> Iterator[None]:
         raise type(error)(f"{query.path}{line}: {error}") from error.__cause__
 
 
-def referenced_sql(query: Query) -> str:
-    """All names that `run` needs in a session: the query's SQL, and the tables that its checks read."""
-    return "\n".join((query.sql, *query.needs, "sources", "summaries"))
+def referenced_sql(query: Query, values: Mapping[str, Value] | None = None) -> str:
+    """All names that `run` needs in a session: those of the SQL with these values, and of the tables that it checks."""
+    sql = query.sql if values is None else prune_blocks(query.sql, bind(query, values))
+    return "\n".join((sql, *query.needs, "sources", "summaries"))
 
 
 def render_sql(query: Query, values: Mapping[str, Value]) -> str:
@@ -97,12 +101,16 @@ def render_sql(query: Query, values: Mapping[str, Value]) -> str:
         return _literal(bound[match["name"]]) if match["name"] else match[0]
 
     prose = "".join(f"-- {line}".rstrip() + "\n" for line in query.prose.splitlines())
-    return prose + PARAMETER.sub(literal, query.sql).rstrip(";") + ";\n"
+    return prose + PARAMETER.sub(literal, prune_blocks(query.sql, bound)).rstrip(";") + ";\n"
 
 
 def bind(query: Query, values: Mapping[str, Value]) -> dict[str, Value]:
-    """Return a value for every parameter, else its default; raise UsageError for a wrong name or type."""
+    """Return a value for every parameter, else its default; raise UsageError for a wrong name or type.
+
+    A keyword of Python may end in an underscore: `lab.query("mfu", from_="shapes")`.
+    """
     params = {param.name: param for param in query.params}
+    values = {name.removesuffix("_") if iskeyword(name[:-1]) else name: value for name, value in values.items()}
     for name in values:
         if name not in params:
             raise UsageError(f"{query.name} has no parameter {name!r}; it has {', '.join(params) or 'none'}")
@@ -132,6 +140,12 @@ def check_run(runs: Sequence[str], name: str) -> None:
     if name not in runs:
         near = difflib.get_close_matches(name, runs, n=3, cutoff=0.0)
         raise NoDataError(f"the store has no run {name!r}; nearest: {', '.join(near)}")
+
+
+def _select_used(sql: str, bound: Mapping[str, Value]) -> dict[str, Value]:
+    """Return the values of the parameters that the SQL has; DuckDB refuses others."""
+    used = {match["name"] for match in PARAMETER.finditer(sql)}
+    return {name: value for name, value in bound.items() if name in used}
 
 
 def _bind_sql(con: duckdb.DuckDBPyConnection, sql: str, values: Mapping[str, Value]) -> duckdb.DuckDBPyRelation:

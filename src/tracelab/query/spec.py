@@ -10,6 +10,7 @@ from typing import Any, Literal, cast, get_args
 
 from tracelab import schema
 from tracelab.errors import UsageError, suggest_close
+from tracelab.query.blocks import list_blocks
 from tracelab.query.report_rules import SECTION_TITLES, Report, parse_report
 from tracelab.resources import QUERIES
 
@@ -183,6 +184,7 @@ def _parse_fields(path: Path, file: HeaderFile) -> Query:
             raise _HeaderError("needs", f"needs names {table!r}, which is not a table; `tracelab schema` lists them")
     params = _params(fields.get("params", {}))
     _check_params_used(path, params, file)
+    _check_blocks(params, file.sql)
     report = _report(fields["report"], columns) if "report" in fields else None
     return Query(
         name=path.stem,
@@ -259,6 +261,15 @@ def _check_params_used(path: Path, params: tuple[Param, ...], file: HeaderFile) 
         raise UsageError(f"{path}:{line}: the SQL uses ${name}, which [params] does not declare{hint}")
     for name in sorted(declared - used.keys()):
         raise _HeaderError(name, f"[params] declares {name!r}, which the SQL does not use")
+
+
+def _check_blocks(params: tuple[Param, ...], sql: str) -> None:
+    choices = {param.name: param.choices for param in params}
+    for block in list_blocks(sql):
+        if not block.values or not set(block.values) <= set(choices.get(block.name, ())):
+            raise _HeaderError(
+                "params", f"the SQL has a block for {block.name} = {', '.join(block.values)}, not choices"
+            )
 
 
 def _param(name: str, entry: object) -> Param:
