@@ -34,6 +34,7 @@ ROWS = {
     "annotations": [
         {"name": "ProfilerStep#1", "scope": "cpu", "start_ns": 0, "dur_ns": 12},
         {"name": "gloo:all_reduce", "scope": "cpu", "start_ns": 4, "dur_ns": 3},
+        {"name": "execute_context_0(0)_generation_2(2)", "scope": "cpu", "start_ns": 0, "dur_ns": 3},
     ],
     "ops": [
         {"name": "aten::mm", "start_ns": 0, "dur_ns": 4, "external_id": 1},
@@ -512,7 +513,8 @@ def extreme() -> MemoryStore:
     tables |= {"api_calls": [span | {"api": "driver", "correlation": 1} for span in spans]}
     style = {"scope": "cpu", "args": '{"style": "push_pop"}'}
     tables |= {"annotations": [span | style | {"name": f"step {at}"} for at, span in enumerate(spans)]}
-    tables["annotations"] += [span | style | {"name": "gloo:all_reduce"} for span in spans]
+    named_ranges = ("gloo:all_reduce", f"execute_context_{2**63 - 1}({2**63 - 1})_generation_1({2**63 - 1})")
+    tables["annotations"] += [span | style | {"name": name} for span in spans for name in named_ranges]
     largest = {
         "input_shapes": f"[[{2**63 - 1},{2**63 - 1}],[{2**63 - 1},{2**63 - 1}]]",
         "input_types": '["float","float"]',

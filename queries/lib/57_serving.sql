@@ -1,0 +1,101 @@
+-- The steps of inference servers, as their marks describe them.
+
+-- serving_tokens(inside): the tokens of a group of requests: 888 of `888`, of `888_788544` (tokens, and their products with
+-- the keys) and of `sq888sk900sqsq788544sqsk799200` (queries, keys, and sums of their products).
+create or replace macro serving_tokens(inside) as as_bigint(regexp_extract(inside, '^(sq)?(\d+)', 2));
+
+-- serving_steps(relation): the steps of a relation of annotations (run, source, rank, pid, name, scope, start_ns, end_ns) that
+-- vLLM marks (execute_context_1(888)_generation_8(8), with the tokens of the batch: execute_8192_context_…) and SGLang
+-- (step[DECODE bs=32]), and their captures of CUDA graphs (capture_32_FULL). One inside another is part of it. A row is one
+-- step as of steps_of(), with `phase`, its requests and tokens, and a number, `step`, that counts the steps of the process
+-- from 0 without the captures: the marks have none.
+create or replace macro serving_steps(relation) as table
+with _steps as (
+    select * exclude (step)
+    from steps_of(relation, '^(execute_(\d+_)?context_\d+\(.*\)_generation_\d+\(.*\)|step\[\w+ bs=\d+.*\]|capture_\d+_[A-Z_]+)$')
+),
+_parts as (
+    select
+        *,
+        regexp_extract(name, '^execute_(?:(\d+)_)?context_(\d+)\(([^)]*)\)_generation_(\d+)\(([^)]*)\)$',
+            ['padded', 'contexts', 'context', 'generations', 'generation']) as of_vllm,
+        regexp_extract(name, '^step\[(\w+) bs=(\d+)(?: toks=(\d+))?', ['mode', 'requests', 'tokens']) as of_sglang,
+        starts_with(name, 'capture_') as is_capture
+    from _steps
+),
+_counted as (
+    select
+        * exclude (of_vllm, of_sglang),
+        case
+            when of_vllm.contexts <> '' then as_bigint(of_vllm.contexts)
+            when regexp_matches(of_sglang.mode, 'EXTEND|PREFILL') then as_bigint(of_sglang.requests)
+            when of_sglang.mode = 'DECODE' then 0
+        end as prefill_requests,
+        case
+            when of_vllm.contexts <> '' then as_bigint(of_vllm.generations)
+            when regexp_matches(of_sglang.mode, 'EXTEND|PREFILL') then 0
+            when of_sglang.mode = 'DECODE' then as_bigint(of_sglang.requests)
+        end as decode_requests,
+        case
+            when of_vllm.contexts <> '' then serving_tokens(of_vllm.context)
+            when regexp_matches(of_sglang.mode, 'EXTEND|PREFILL') then as_bigint(of_sglang.tokens)
+            when of_sglang.mode = 'DECODE' then 0
+        end as prefill_tokens,
+        case  -- SGLang does not mark those of a decode: each request has one
+            when of_vllm.contexts <> '' then serving_tokens(of_vllm.generation)
+            when regexp_matches(of_sglang.mode, 'EXTEND|PREFILL') then 0
+            when of_sglang.mode = 'DECODE' then coalesce(as_bigint(of_sglang.tokens), as_bigint(of_sglang.requests))
+        end as decode_tokens,
+        lower(of_sglang.mode) as mode
+    from _parts
+)
+select
+    * exclude (mode, is_capture),
+    case
+        when is_capture then 'capture'
+        when prefill_requests > 0 and decode_requests > 0 then 'mixed'
+        when prefill_requests > 0 then 'prefill'
+        when decode_requests > 0 then 'decode'
+        when prefill_requests is null then mode
+        else 'empty'
+    end as phase,
+    case
+        when not is_capture then count(*) filter (not is_capture) over (partition by run, source, rank, pid order by place) - 1
+    end as step
+from _counted;
+
+-- serving_times(steps, activity, calls): what each of serving_steps() costs. `activity` are GPU rows (run, source, rank, pid,
+-- device, stream, correlation, start_ns, end_ns, dur_ns), `calls` API calls (run, source, pid, correlation, start_ns,
+-- end_ns). A row is one step, `id`: the GPU rows that it launched, from the first start to the last end, the time in which
+-- any of them ran, and the durations of the calls that launched them.
+create or replace macro serving_times(steps, activity, calls) as table
+with _work as materialized (
+    select run, source, rank, pid, null::integer as device, correlation, start_ns, end_ns, step_id as part
+    from with_step(activity, steps)
+    where step_id is not null and has_valid_interval(start_ns, end_ns)
+),
+_busy as (
+    select part, sum(busy_ns) as gpu_busy_ns from busy('_work') group by part
+),
+_spans as (
+    select
+        part, count(*) as gpu_rows, max(end_ns) as gpu_end_ns, max(end_ns) - min(start_ns) as gpu_span_ns
+    from _work
+    group by part
+),
+_launches as (
+    select part, sum(call_ns) as launch_ns
+    from (select distinct run, source, pid, correlation, part from _work) as w
+    join (
+        select run, source, pid, correlation, max(end_ns) - min(start_ns) as call_ns
+        from query_table(calls)
+        where correlation is not null and has_valid_interval(start_ns, end_ns)
+        group by run, source, pid, correlation
+    ) as c
+        on w.run = c.run and w.source = c.source and w.pid is not distinct from c.pid and w.correlation = c.correlation
+    group by part
+)
+select s.part as id, s.gpu_rows, s.gpu_end_ns, s.gpu_span_ns, b.gpu_busy_ns, l.launch_ns
+from _spans as s
+left join _busy as b on s.part = b.part
+left join _launches as l on s.part = l.part;

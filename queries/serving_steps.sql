@@ -1,0 +1,70 @@
+-- Each step of an inference server: requests and tokens of prefill and decode, and what it costs on CPU and GPU.
+-- A row is one run, rank and step that vLLM or SGLang marks, or a capture of a CUDA graph, which has no number. A GPU row
+-- belongs to the step that launched it, from any thread of the process. `latency_ns` lasts from the start of the range to the
+-- end of the range or of its GPU work, whichever is later: the range may end before the GPU does.
+-- /// query
+-- title = "Steps of inference servers"
+-- needs = ["annotations"]
+-- subject = "time"
+-- show = ["run", "rank", "step", "phase", "tokens", "latency_ns", "gpu_span_ns", "launch_ratio"]
+-- chart = { kind = "bars", x = "step", y = ["latency_ns", "gpu_span_ns"], by = "run" }
+-- [params]
+-- common = ["run", "rank"]
+-- [columns]
+-- common = ["run", "rank"]
+-- step = "Number of the step in its process, from 0; NULL of a capture."
+-- phase = "prefill, decode, mixed (both), capture, empty, or another mode of SGLang."
+-- prefill_requests = "Requests whose prompts, or parts of them, it computes."
+-- decode_requests = "Requests that get further tokens."
+-- prefill_tokens = "Tokens of the prompts that it computes."
+-- decode_tokens = "Tokens that it computes of requests in decode."
+-- tokens = "prefill_tokens + decode_tokens."
+-- start_ns = "Start of its range, on the source's clock."
+-- dur_ns = "Duration of its range on the CPU."
+-- latency_ns = "Start of the range to the later of its end and the end of its GPU work."
+-- gpu_rows = "Kernels, copies, memsets and whole graphs that it launched."
+-- gpu_span_ns = "First start to last end of these."
+-- gpu_busy_ns = "Time in which at least one of them ran."
+-- busy_ratio = "gpu_busy_ns / gpu_span_ns."
+-- launch_ns = "Durations of the calls that launched kernels and graphs, added up."
+-- launch_ratio = "launch_ns / dur_ns."
+-- tokens_per_s = "tokens / gpu_span_ns; without GPU work over dur_ns."
+-- ///
+with marked as (
+    select run, source, rank, pid, tid, name, scope, start_ns, end_ns
+    from annotations
+    where matches(run, $run) and matches(rank, $rank)
+),
+server_steps as materialized (
+    from serving_steps('marked')
+),
+activity as (
+    select run, source, rank, pid, device, stream, correlation, start_ns, end_ns, dur_ns
+    from gpu_activity
+    where matches(run, $run) and matches(rank, $rank)
+),
+api as (
+    select run, source, pid, correlation, start_ns, end_ns
+    from api_calls
+    where matches(run, $run) and matches(rank, $rank) and contains(name, 'Launch')
+),
+times as materialized (
+    from serving_times('server_steps', 'activity', 'api')
+)
+select
+    s.run, s.rank, s.step, s.phase,
+    s.prefill_requests, s.decode_requests, s.prefill_tokens, s.decode_tokens,
+    try(s.prefill_tokens + s.decode_tokens) as tokens,
+    s.start_ns,
+    s.range_end_ns - s.start_ns as dur_ns,
+    greatest(s.range_end_ns, t.gpu_end_ns) - s.start_ns as latency_ns,
+    coalesce(t.gpu_rows, 0) as gpu_rows,
+    t.gpu_span_ns,
+    as_bigint(t.gpu_busy_ns) as gpu_busy_ns,
+    t.gpu_busy_ns / nullif(t.gpu_span_ns, 0) as busy_ratio,
+    as_bigint(t.launch_ns) as launch_ns,
+    t.launch_ns / nullif(s.range_end_ns - s.start_ns, 0) as launch_ratio,
+    1e9 * (s.prefill_tokens::double + s.decode_tokens) / nullif(coalesce(t.gpu_span_ns, s.range_end_ns - s.start_ns), 0) as tokens_per_s
+from server_steps as s
+left join times as t using (id)
+order by s.run, s.rank, s.start_ns, s.step
