@@ -6,6 +6,12 @@ from tests.collect import gpu_node
 from tests.needs import needs_torch
 from tracelab.collect import train
 from tracelab.collect.machine import recorded_environment
+from tracelab.collect.process.placement import place_ranks
+from tracelab.collect.program.description import describe_program
+from tracelab.collect.program.settings import ProgramSettings
+from tracelab.collect.run_json import initial_run_json
+from tracelab.collect.settings import Settings
+from tracelab.collect.workloads import find_workload
 
 
 def test_variables_that_change_a_run_are_recorded():
@@ -58,3 +64,11 @@ def test_a_run_folder_has_those_of_its_ranks(tmp_path, monkeypatch):
     run = gpu_node.open_node(tmp_path, monkeypatch).train("gemm")
     assert (run.json["environment"]["NCCL_ALGO"], run.json["environment"]["NCCL_PROTO"]) == ("Tree", "LL")
     assert "hf_secret" not in (run.folder / "run.json").read_text()
+
+
+def test_they_are_in_run_json_before_a_run_starts(tmp_path, monkeypatch):
+    monkeypatch.setenv("NCCL_ALGO", "Tree")
+    settings = Settings("gemm", device="cpu")
+    of_workload = initial_run_json(settings, find_workload("gemm"), place_ranks(settings, {}), "r")
+    of_program = describe_program(ProgramSettings(("python", "train.py")), "none", "r")
+    assert [each["environment"]["NCCL_ALGO"] for each in (of_workload, of_program)] == ["Tree", "Tree"]
