@@ -1,7 +1,6 @@
 """Ceilings of a node with GPUs, under the fake CUDA: what is measured, on which card, and in which order."""
 
 import json
-import sys
 
 import pytest
 
@@ -9,24 +8,15 @@ from tests.collect import fake_cuda, gpu_node
 from tests.needs import needs_torch
 
 pytestmark = needs_torch
-RANK = (
-    "import sys; from pathlib import Path; from tests.collect import fake_cuda; "
-    "fake_cuda.install_from_environment('rank' + sys.argv[2]); "
-    "from tracelab.collect.ceilings.links import main; main(Path(sys.argv[1]), int(sys.argv[2]))"
-)
 
 
 @pytest.fixture
 def measure(tmp_path, monkeypatch):
     """Return a function that measures parts in tiny sizes, and returns the rows and the calls of CUDA."""
-    from tracelab.collect.ceilings import links, run
-    from tracelab.collect.ceilings.sizes import SIZES, Sizes
+    from tracelab.collect.ceilings import run
 
     gpu_node.open_node(tmp_path, monkeypatch)
-    monkeypatch.setitem(
-        SIZES, ("cuda", True), Sizes(1 << 14, (16,), (4096, 65536), (4096, 8192), 3, 1, 0.2, 0.001, 0.002, 2)
-    )
-    monkeypatch.setattr(links, "python_command", lambda _module, *words: [sys.executable, "-c", RANK, *words])
+    gpu_node.shrink_ceilings(monkeypatch)
 
     def measured(*parts, gpus=2, gpu=()):
         with fake_cuda.installed(monkeypatch, gpus, work_ms=0.05) as state:

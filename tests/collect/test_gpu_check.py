@@ -84,7 +84,8 @@ def test_data_sheets_are_those_of_the_queries(card: str, memory: MemoryStore):
     rows = memory.con.sql(
         "with cards as (from card_facts('devices', null)) select ceiling, per_s from specified_ceilings('cards')"
     ).fetchall()
-    assert specified_rates(card) == {name: pytest.approx(rate) for name, rate in rows}
+    rates = {name: specified.rate for name, specified in specified_rates(card).items()}
+    assert rates == {name: pytest.approx(rate) for name, rate in rows}
     assert specified_rates("NVIDIA Unknown 1") == {}
 
 
@@ -107,9 +108,28 @@ def test_ceilings_are_judged_against_the_data_sheet_and_each_other():
         ceiling("h2d_pageable", None, best=10.0, median=10.0),
         ceiling("h2d_pinned_latency", None, best=2500.0, median=2500.0),
         ceiling("l2_copy", 6000.0),
+        ceiling("gemm_fp32", 25_000.0, uuid="GPU-2", clock_hz=990_000_000),  # 37 % at half the clock of the data sheet
+        ceiling("gemm_bf16", 98_900.0, uuid="GPU-2", clock_hz=1_000_000_000),  # 10 %
+        ceiling("gemm_fp16", 90_000.0, uuid="GPU-3", device_name="Tesla V100-SXM2-16GB"),
+        ceiling("gemm_fp16", 90_000.0, uuid=None, device_name="NVIDIA Unknown 1"),
+        ceiling("p2p", 400.0, gpus=2),
         {"metric": "gemm_fp8", "skipped": "too old", "uuid": "GPU-1", "gpus": 1, "device_name": "NVIDIA H200"},
     ]
-    checks = {each.name.removeprefix("NVIDIA H200 GPU-1: "): each for each in judge_ceilings(rows)}
+    made = {each.name: each for each in judge_ceilings(rows)}
+    slowed = "NVIDIA H200 GPU-2: gemm_fp32 sustained of the data sheet"
+    assert (made[slowed].measured, made[slowed].expected) == ("0.3736", "0.25 to 1.05")
+    assert made[slowed.replace("fp32", "bf16")].expected == "0.218579 to 1.05"
+    assert {made[slowed.replace("fp32", name)].status for name in ("fp32", "bf16", "fp16")} == {
+        "pass",
+        "fail",
+        "skipped",
+    }
+    volta = "Tesla V100-SXM2-16GB GPU-3: gemm_{} sustained of the data sheet".format
+    assert (made[volta("fp16")].status, made[volta("bf16")].reason) == ("pass", "the data sheet has no such rate")
+    unknown = "NVIDIA Unknown 1: gemm_fp16 sustained of the data sheet"
+    assert made[unknown].reason == "no data sheet of NVIDIA Unknown 1"
+    first = "NVIDIA H200 GPU-1: "
+    checks = {name.removeprefix(first): each for name, each in made.items() if name.startswith(first)}
     judged = {name: each.measured for name, each in checks.items() if each.status == "pass"}
     assert judged == {
         "dram sustained of the data sheet": "0.85",
@@ -122,8 +142,28 @@ def test_ceilings_are_judged_against_the_data_sheet_and_each_other():
     }
     assert {name: each.measured for name, each in checks.items() if each.status == "fail"} == {
         "gemm_bf16 sustained of the data sheet": "0.2",
-        "sustained rates above the best": "1",
     }
+
+
+def test_an_error_in_one_part_is_a_failed_check_and_the_others_are_made(tmp_path, monkeypatch, capsys):
+    from node_checks import Node
+    from outcome import skip
+
+    def breaks():
+        yield skip("first", "")
+        raise RuntimeError("CUDA error: unspecified launch failure")
+
+    node = Node(tmp_path, "cpu", quick=True, until=float("inf"))
+    monkeypatch.setattr(node, "_captures", breaks)
+    monkeypatch.setattr(node, "_ceilings", lambda: iter([skip("last", "")]))
+    checks = [(each.name, each.status, each.reason) for each in node.run(("captures", "ceilings"))]
+    assert checks == [
+        ("first", "skipped", ""),
+        ("captures", "fail", "CUDA error: unspecified launch failure"),
+        ("last", "skipped", ""),
+    ]
+    assert [each.name for each in node.checks] == ["first", "captures", "last"]
+    assert "RuntimeError" in capsys.readouterr().err
 
 
 def test_steps_are_compared_with_those_of_a_run_without_a_profiler():
@@ -180,6 +220,22 @@ def test_both_parts_hold_on_a_processor(tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
         load("compare").main([str(tmp_path)])
     assert ended.value.code == 2
+
+
+@needs_torch
+def test_ceilings_of_gpus_are_measured_and_judged_under_the_fake_cuda(tmp_path, monkeypatch):
+    gpu_node.open_node(tmp_path, monkeypatch)
+    gpu_node.shrink_ceilings(monkeypatch)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    with fake_cuda.installed(monkeypatch, 1, work_ms=0.05):
+        load("run").main(["--out", str(tmp_path / "r"), "--quick", "--only", "ceilings"])
+    made = {each["name"]: each for each in json.loads((tmp_path / "r" / "checks.json").read_text())}
+    assert (made["ceilings measured"]["status"], "ceilings" in made) == ("pass", False)
+    judged = {name.partition(": ")[2].split()[0]: each for name, each in made.items() if "data sheet" in name}
+    gemms = [f"gemm_{precision}" for precision in ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8")]
+    assert list(judged) == ["dram", *gemms]
+    assert {each["status"] for each in judged.values()} == {"fail"}  # nothing here is as fast as an H200
+    assert judged["dram"]["expected"] == "0.7 to 1.02"
 
 
 @needs_torch
