@@ -79,8 +79,8 @@ def command(*, command: tuple[str, ...], profilers: tuple[str, ...], tag: tuple[
     )
     results = run_program(settings, report=lambda line: print_lines(f"tracelab: {line}", err=True))
     for result in results:
-        error = f"; {result.error}" if result.error else ""
-        print_lines(f"tracelab: {result.folder}: {result.status}{error}", err=True)
+        explanation = "".join(f"; {each}" for each in (result.error, result.note) if each)
+        print_lines(f"tracelab: {result.folder}: {result.status}{explanation}", err=True)
     interrupted = next((result.interrupted for result in results if result.interrupted is not None), None)
     if interrupted is not None:
         raise click.exceptions.Exit(INTERRUPTED_BY.get(interrupted, 130))

@@ -3,7 +3,7 @@
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,4 +67,19 @@ def finish_run(
         write_json(folder / RUN_JSON, final)
     except OSError as problem:
         raise TracelabError(f"{folder / RUN_JSON}: cannot be written: {problem.strerror}; the run is lost") from problem
-    return Result(folder, final_status, error, interrupted, final.get("short_epoch"))
+    return Result(folder, final_status, error, interrupted, final.get("short_epoch") or _join_notes(outcomes))
+
+
+def _join_notes(outcomes: Mapping[int, Mapping[str, Any]]) -> str | None:
+    """Return the notes of the ranks, each with its ranks where others have none or another one."""
+    ranks: dict[str, list[int]] = {}
+    for rank, outcome in sorted(outcomes.items()):
+        if outcome.get("note"):
+            ranks.setdefault(str(outcome["note"]), []).append(rank)
+    return (
+        "; ".join(
+            note if len(with_note) == len(outcomes) else f"rank {', '.join(map(str, with_note))}: {note}"
+            for note, with_note in ranks.items()
+        )
+        or None
+    )

@@ -71,9 +71,13 @@ class JsonLines:
         self.extend([row])
 
     def extend(self, rows: Iterable[dict[str, Any]]) -> None:
-        """Append lines and flush them once."""
+        """Append rows and flush them once."""
+        self.extend_lines(json.dumps(row, ensure_ascii=False, allow_nan=False) for row in rows)
+
+    def extend_lines(self, lines: Iterable[str]) -> None:
+        """Append rows that are JSON already, and flush them once."""
         with name_file_in_errors(self._path):
-            self._file.writelines(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
+            self._file.writelines(f"{line}\n" for line in lines)
             self._file.flush()
 
     def close(self) -> None:

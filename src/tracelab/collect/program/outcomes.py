@@ -89,7 +89,7 @@ def _is_terminated(outcome: Mapping[str, Any]) -> bool:
 
 
 def _rank_outcome(program: ProgramEnd, record: Record, codes: Mapping[int, int]) -> dict[str, Any]:
-    kept = ("steps", "windows", "files", "kernels", "copies", "versions")
+    kept = ("steps", "windows", "files", "kernels", "copies", "versions", "note")
     outcome: dict[str, Any] = {name: record[name] for name in kept if name in record}
     outcome |= _rank_status(program, record, codes.get(record["pid"]))
     problem = record.get("problem") or record.get("steps_problem")

@@ -20,10 +20,11 @@ from typing import Any
 from tracelab.collect import status
 from tracelab.collect.disk_errors import WritePaths, describe_disk_error
 from tracelab.collect.process.launch import SAVING
+from tracelab.collect.recording.owner import allow_waking
 from tracelab.collect.recording.process_record import PROCESSES, REQUEST, ProcessRecord
 from tracelab.collect.recording.profilers import KinetoOptions, ProgramKineto, ProgramNvtx, ProgramWithoutProfiler
 from tracelab.collect.recording.ranks import Rank, find_rank
-from tracelab.collect.recording.recorder import ProgramProfiler, Recorder
+from tracelab.collect.recording.recorder import ProgramProfiler, Recorder, describe_problem
 from tracelab.collect.recording.step_times import StepTimes, steps_file
 from tracelab.collect.recording.window import Window
 
@@ -100,6 +101,8 @@ class ProgramRecording:
         os.register_at_fork(after_in_child=self._leave_to_parent)
         if threading.current_thread() is threading.main_thread():
             self._handle_signals()
+        if isinstance(self._profiler, ProgramKineto):
+            self._profiler.call_before_others(self.recorder.yield_profiler)
         self.recorder.begin(self._run_folder / REQUEST)
         self._write_record()
 
@@ -149,16 +152,19 @@ class ProgramRecording:
             known |= {"files": profiler.files, "kernels": profiler.kernels, "copies": profiler.copies}
         if recorder.problem is not None:
             known["problem"] = self._describe(recorder.problem)
+        if recorder.note is not None:
+            known["note"] = recorder.note
         if recorder.times.error is not None:
             known["steps_problem"] = self._describe(recorder.times.error)
         self._record.update(**known | entries)
 
     def _describe(self, error: Exception) -> str:
         full = isinstance(error, OSError) and describe_disk_error(error, WritePaths(self._run_folder, self._scratch))
-        return full or f"{type(error).__name__}: {' '.join(str(error).split())}"
+        return full or describe_problem(error)
 
     def _handle_signals(self) -> None:
         """Save on SIGTERM before the process ends, and record on SIGUSR1, where the program handles neither."""
+        allow_waking()
         read, write = os.pipe()
         os.set_blocking(write, False)
         if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
@@ -216,7 +222,6 @@ class ProgramRecording:
 
     def _leave_to_parent(self) -> None:
         """Record nothing in a forked child, such as a data loading process; its parent goes on."""
-        self.recorder.abandon()
         with contextlib.suppress(ValueError):
             if signal.getsignal(signal.SIGTERM) == self._on_sigterm:
                 signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -1,9 +1,11 @@
 """The profilers of a program: they learn their rank late, and the last step of a recording may have no end."""
 
 import contextlib
+import functools
 import json
 import mmap
 import os
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,8 @@ from tracelab.collect.recording.ranks import Rank
 
 _STEP, _NO_STEP = b'"ProfilerStep#', b'"Partial_Step#'
 """Beginnings of range names, of the same length: a step, and one whose end was not recorded."""
+_STARTS = ("_prepare_profiler", "_enable_profiler")
+"""Functions of torch.autograd.profiler that each of its profilers starts with."""
 _NVML_CHECK = "PYTORCH_NVML_BASED_CUDA_CHECK"
 _DEVICE_FILES = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd", "/dev/nvhost-gpu")
 
@@ -47,18 +51,56 @@ class ProgramKineto(Kineto):
         super().__init__(torch, options, 0, folder, scratch)
         self._find_rank = find_rank
         self._unfinished: str | None = None
+        self._calling: int | None = None
+        """The thread that calls torch's profiler for this recording."""
 
     def prepare(self) -> None:
         """Start CUPTI; finds GPUs through NVML, because a driver that is loaded too early ignores later settings."""
         before = os.environ.get(_NVML_CHECK)
         os.environ[_NVML_CHECK] = "1"
         try:
-            super().prepare()
+            with self._as_own():
+                super().prepare()
         finally:
             if before is None:
                 os.environ.pop(_NVML_CHECK, None)
             else:
                 os.environ[_NVML_CHECK] = before
+
+    def start(self) -> None:
+        """Start recording."""
+        with self._as_own():
+            super().start()
+
+    def discard(self) -> None:
+        """Stop recording, and forget what was recorded."""
+        self._profile.stop_trace()
+        self._profile = None
+
+    def call_before_others(self, function: Callable[[], None]) -> None:
+        """Call a function before the program starts a profiler of its own: Kineto crashes where two record."""
+        module = self._torch.autograd.profiler
+
+        def call_first(start: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(start)
+            def call_and_start(*arguments: Any, **keywords: Any) -> Any:  # noqa: ANN401
+                if self._calling != threading.get_ident():
+                    function()
+                return start(*arguments, **keywords)
+
+            return call_and_start
+
+        for name in _STARTS:
+            if hasattr(module, name):
+                setattr(module, name, call_first(getattr(module, name)))
+
+    @contextlib.contextmanager
+    def _as_own(self) -> Iterator[None]:
+        self._calling = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._calling = None
 
     def stop(self) -> None:
         """Stop recording, with the rank in the trace, which may have been unknown at the start."""
@@ -91,11 +133,17 @@ class ProgramNvtx(NvtxRanges):
     def note_unfinished(self, name: str) -> None:
         """Do nothing: a range in nsys is closed when it is."""
 
+    def discard(self) -> None:
+        """Do nothing."""
+
 
 class ProgramWithoutProfiler(NoProfiler):
     """A program without a profiler."""
 
     def note_unfinished(self, name: str) -> None:
+        """Do nothing."""
+
+    def discard(self) -> None:
         """Do nothing."""
 
 

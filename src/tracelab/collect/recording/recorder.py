@@ -1,16 +1,23 @@
 """Record the windows of one process: steps, the clock and requests begin and end recordings."""
 
 import contextlib
+import os
+import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
 from tracelab.collect.profiling.capture import NoProfiler, Profiler, step_range_name
-from tracelab.collect.recording.main_thread import call_on_main_thread
+from tracelab.collect.recording.owner import Owner, call_on_main_thread
 from tracelab.collect.recording.step_times import StepTimes
 from tracelab.collect.recording.window import Window
+
+
+class RecordingError(RuntimeError):
+    """A recording that cannot go on, with the reason as a sentence."""
 
 
 class ProgramProfiler(Profiler, Protocol):
@@ -20,14 +27,22 @@ class ProgramProfiler(Profiler, Protocol):
         """Take the range of this name for something else than a step."""
         ...
 
+    def discard(self) -> None:
+        """Forget what was recorded since the last start."""
+        ...
 
+
+PROGRAM_START = "Program start"
+"""Range from the begin of a recording that begins with the program to the end of its first step."""
 _REQUEST_POLL_S = 0.25
 _PATIENCE = 2.0
 """Multiple of the seconds to record after which a recording ends within a step."""
+_NEVER = sys.maxsize
+_recorders: "weakref.WeakSet[Recorder]" = weakref.WeakSet()
 
 
 class Recorder:
-    """Applies a window to a profiler. All methods but `request` run on the main thread and never raise."""
+    """Applies a window to a profiler, on the thread that takes the steps. The methods never raise."""
 
     def __init__(
         self,
@@ -47,15 +62,24 @@ class Recorder:
         """Recordings that were begun."""
         self.problem: Exception | None = None
         """Why recording failed; the program goes on without it."""
+        self.note: str | None = None
+        """How what was recorded differs from what was requested."""
         self.is_recording = False
         self.is_busy = False
         """Whether the profiler is starting, stopping or saving."""
         self._on_change = on_change
         self._begins_with_step = begins_with_step
         """Whether the first step begins where recording does, not at an unknown moment before its end."""
+        self._next = 0
+        """Number of steps at whose end there is something to do; the ends before it are only noted."""
+        self._note_end = steps.note
+        self._lock = threading.RLock()
+        self._owner = Owner(self._end_with_owner)
         self._requested = False
         self._prepared = False
+        self._yielded = False
         self._mark: contextlib.AbstractContextManager[Any] | None = None
+        self._mark_name = ""
         self._base_steps = 0
         """Steps at the begin of the program, of the recording, or at the end of the last one."""
         self._base_s = time.monotonic()
@@ -70,6 +94,7 @@ class Recorder:
         limit = self.window.files
         return (
             self.problem is not None
+            or self._yielded
             or isinstance(self.profiler, NoProfiler)
             or (limit is not None and self.windows >= limit and not self.is_recording)
         )
@@ -78,52 +103,102 @@ class Recorder:
         """Begin at the program's start: record at once if the window begins there, and start the clock."""
         if request_file is not None and self.window.on_demand:
             self._watched = request_file, _touched_ns(request_file)
-        if self._begins_with_step:
-            self.times.begin()
+        _recorders.add(self)
+        self.times.begin(with_step=self._begins_with_step)
         at_once = self.window.is_due(0, 0.0, requested=False) if self._begins_with_step else False
         if (at_once or self.window.begins_with_program) and not self.is_done:
             self._start()
         if not self.is_done:
             self._clock = threading.Thread(target=self._watch_clock, name="tracelab-clock", daemon=True)
             self._clock.start()
+        self._plan()
 
     def step(self) -> None:
-        """End a step: outside a recording this counts it and notes its time."""
+        """End a step: where there is nothing to do, this counts it and notes its end."""
         now_ns = time.perf_counter_ns()
-        number = self.steps
         self.steps += 1
-        self._unmark()
-        self.times.end(number, now_ns, self._overhead_ns)
-        self._overhead_ns = 0
-        if self.is_recording:
-            if self.window.is_over(self.steps - self._base_steps, time.monotonic() - self._base_s):
-                self._stop()
-            else:
-                self._mark_step()
-        elif not self.is_done:
-            self._begin_window()
+        if self.steps < self._next:
+            self._note_end(now_ns)
+        else:
+            self._end_step(now_ns)
 
     def request(self) -> None:
         """Begin a recording on demand: with the next step, or at once in a program without steps."""
         self._requested = True
+        self._next = 0
         if not self.steps:
             call_on_main_thread(self._tick)
 
     def finish(self) -> None:
         """End the program: save a recording that is still running, and write the remaining steps."""
         self._closed.set()
-        if self._mark is not None:
-            self.profiler.note_unfinished(step_range_name(self.steps))
-        self._unmark()
         if self.is_recording:
-            self._stop()
+            self._end_early()
+        limit = self.window.files
+        if limit is not None and 0 < self.windows < limit and self.note is None:
+            self.note = f"only {self.windows} of {limit} recordings began before the program ended"
         self.times.close()
 
     def abandon(self) -> None:
         """Forget everything in a forked child, which must not record."""
         self._closed.set()
         self.is_recording = False
-        self.problem = self.problem or RuntimeError("a forked process is not recorded")
+        self.times.abandon()
+        self._lock = threading.RLock()
+        self.problem = self.problem or RecordingError("a forked process is not recorded")
+
+    def yield_profiler(self) -> None:
+        """End all recording before the program starts a profiler of its own: a process has one at a time."""
+        if self._yielded or self._closed.is_set():
+            return
+        with self._lock:
+            if not self.is_done:
+                self.note = "the program started a profiler of its own, which ended this recording"
+            self._yielded = True
+            if self.is_recording:
+                self._stop(is_cut=True)
+            elif not self.windows:
+                self.problem = RecordingError(
+                    "the program started a profiler of its own before the window opened; switch that one off, "
+                    "or choose a window before it"
+                )
+
+    def _end_step(self, now_ns: int) -> None:
+        self._owner.run_waiting()
+        if self._closed.is_set():
+            return
+        with self._lock:
+            is_owner = self._owner.is_current
+            if is_owner:
+                self._unmark()
+            self.times.end(now_ns, self._overhead_ns)
+            self._overhead_ns = 0
+            if self.is_recording:
+                if self.steps == 1 and not is_owner:
+                    self._move()
+                elif self.window.is_over(self.steps - self._base_steps, time.monotonic() - self._base_s):
+                    self._stop()
+                elif is_owner:
+                    self._mark_step()
+            elif not self.is_done:
+                self._begin_window()
+            self._plan()
+
+    def _plan(self) -> None:
+        """Set the number of steps at whose end there is something to do; a request may come meanwhile."""
+        while (number := self._find_next()) != self._next:
+            self._next = number
+
+    def _find_next(self) -> int:
+        """Return the number of steps at whose end there is something to do; the clock and requests wake it earlier."""
+        if self.is_recording or self._overhead_ns or self._closed.is_set():
+            return 0
+        if self.is_done:
+            return _NEVER
+        if self.window.wait:  # a step ahead, to prepare
+            return self._base_steps + self.window.wait - 1
+        is_early = time.monotonic() - self._base_s < (self.window.after_s or 0)
+        return _NEVER if is_early or (self.window.on_demand and not self._requested) else 0
 
     def _begin_window(self) -> None:
         seconds = time.monotonic() - self._base_s
@@ -131,6 +206,7 @@ class Recorder:
         if self.window.is_due(steps, seconds, requested=self._requested):
             self._start()
         elif not self._prepared and self.window.wait and steps + 1 == self.window.wait:
+            self._owner.take()
             self._call(self._prepare)  # a step ahead: the first use of a profiler takes long
 
     def _prepare(self) -> None:
@@ -139,6 +215,7 @@ class Recorder:
 
     def _start(self) -> None:
         self._requested = False
+        self._owner.take()
 
         def start() -> None:
             if not self._prepared:
@@ -148,24 +225,80 @@ class Recorder:
         if self._call(start):
             self.is_recording = True
             self.windows += 1
+            self._next = 0
             self._base_steps, self._base_s = self.steps, time.monotonic()
             with self._as_overhead():  # writing the record takes milliseconds, which are not the step's
                 self._on_change()
             self._mark_step()
 
-    def _stop(self) -> None:
-        self.is_recording = self._prepared = False
+    def _end_early(self) -> None:
+        """Save a recording whose thread or program ends within the window."""
+        steps = self.steps - self._base_steps
+        if self.window.active and steps < self.window.active:
+            of = f" of recording {self.windows} of {self.window.cycles}" if self.window.cycles > 1 else ""
+            self.note = f"only {steps} of {self.window.active} steps{of} were recorded before the program ended"
+        self._stop(is_cut=True)
+
+    def _stop(self, *, is_cut: bool = False) -> None:
+        """Save the recording, on its owner; `is_cut` within a step, which then is none."""
         first = self._base_steps
 
         def stop() -> None:
+            if not self.is_recording:  # the owner was faster
+                return
+            self.is_recording = self._prepared = False
+            if is_cut and self._mark is not None and self._mark_name != PROGRAM_START:
+                self.profiler.note_unfinished(self._mark_name)
+            self._unmark()
+            self._call(self._stop_and_save(first))
+
+        if not self._owner.call(stop):
+            self.is_recording = False
+            self.problem = RecordingError(
+                f"the thread {self._owner.name} that is recorded did not come to its next step, which would save it"
+            )
+        self._base_steps, self._base_s = self.steps, time.monotonic()
+        self._call(self._write_progress)
+
+    def _write_progress(self) -> None:
+        self.times.flush()
+        self._on_change()
+
+    def _stop_and_save(self, first: int) -> Callable[[], None]:
+        def stop_and_save() -> None:
             self.profiler.stop()
             self.profiler.save(None if self.window.files == 1 else first)
 
-        self._call(stop)
-        self._base_steps, self._base_s = self.steps, time.monotonic()
-        with self._as_overhead():
-            self.times.flush()
-            self._on_change()
+        return stop_and_save
+
+    def _move(self) -> None:
+        """Begin again in the thread that trains, which is not the one that began with the program."""
+
+        def discard() -> None:
+            self._unmark()
+            self._call(self.profiler.discard)
+
+        owner = self._owner.name
+        if not self._owner.call(discard):
+            self.problem = RecordingError(
+                f"the program trains in the thread {threading.current_thread().name}, and {owner}, whose recording "
+                "began before, did not end it; choose a window of steps, such as wait 1 and active 10"
+            )
+        self.is_recording = self._prepared = False
+        self.windows -= 1
+        if self.problem is None:
+            self.note = (
+                f"the program trains in the thread {threading.current_thread().name}: "
+                "the recording begins with its second step"
+            )
+            self._start()
+
+    def _end_with_owner(self) -> None:
+        """Save the recording of a thread that ends."""
+        if self.is_recording and self._owner.is_current and not self._closed.is_set():
+            with self._lock:
+                self._end_early()
+                self._plan()
 
     def _call(self, action: Callable[[], None]) -> bool:
         """Call the profiler; a failure ends all recording, and the program goes on."""
@@ -193,8 +326,13 @@ class Recorder:
 
     def _mark_step(self) -> None:
         if self.steps or self._begins_with_step:
-            self._mark = self.profiler.mark(step_range_name(self.steps))
-            self._mark.__enter__()
+            self._enter_mark(step_range_name(self.steps))
+        elif self.window.begins_with_program:
+            self._enter_mark(PROGRAM_START)
+
+    def _enter_mark(self, name: str) -> None:
+        self._mark, self._mark_name = self.profiler.mark(name), name
+        self._mark.__enter__()
 
     def _unmark(self) -> None:
         mark, self._mark = self._mark, None
@@ -207,6 +345,7 @@ class Recorder:
             if self._watched is not None and (touched := _touched_ns(self._watched[0])) != self._watched[1]:
                 self._watched = self._watched[0], touched
                 self._requested = True
+            self._next = min(self._next, self._find_next())
             if self._needs_tick():
                 call_on_main_thread(self._tick)
 
@@ -234,11 +373,22 @@ class Recorder:
             return
         if not self.is_recording:
             self._start()
-            return
-        if self._mark is not None:
-            self.profiler.note_unfinished(step_range_name(self.steps))
-        self._unmark()
-        self._stop()
+        elif self._owner.is_current:
+            self._stop(is_cut=True)
+
+
+def _abandon_all() -> None:
+    for recorder in _recorders:
+        recorder.abandon()
+
+
+os.register_at_fork(after_in_child=_abandon_all)
+
+
+def describe_problem(error: Exception) -> str:
+    """Return why recording failed, in one line."""
+    text = " ".join(str(error).split())
+    return text if isinstance(error, RecordingError) else f"{type(error).__name__}: {text}"
 
 
 def _touched_ns(path: Path) -> int | None:

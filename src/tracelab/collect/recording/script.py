@@ -75,6 +75,7 @@ class ScriptRecording:
         self._versions = hook.describe_versions(torch)
         recorder = Recorder(self._settings.window, self._profiler, times, begins_with_step=True)
         self._recorder = recorder
+        self._profiler.call_before_others(recorder.yield_profiler)
         if self._settings.window.on_demand:
             with contextlib.suppress(ValueError):  # not the main thread: only the file requests recordings
                 before = signal.signal(signal.SIGUSR1, lambda _number, _frame: recorder.request())
