@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tracelab.paths.columns import NONE, Array, last_at_most
+from tracelab.paths.columns import NONE, Array, group_numbers, last_at_most
 from tracelab.paths.recording import CpuRows, GpuRows, Recording, Syncs
 from tracelab.paths.threads import Segments
 
@@ -127,9 +127,12 @@ class Streams:
 
     def find(self, process: Array, device: Array, stream: Array) -> Array:
         """Return the number of each stream; without a device that of the process's only stream of this id; else -1."""
-        listed = zip(process.tolist(), device.tolist(), stream.tolist(), strict=True)
-        found = (self._exact.get(key, self._of_process.get((key[0], key[2]), -1)) for key in listed)
-        return np.fromiter(found, dtype=np.int64, count=len(process))
+        number, count = group_numbers(process, device, stream)
+        first = np.zeros(count, dtype=np.int64)
+        first[number] = np.arange(len(number))
+        listed = zip(process[first].tolist(), device[first].tolist(), stream[first].tolist(), strict=True)
+        found = [self._exact.get(key, self._of_process.get((key[0], key[2]), -1)) for key in listed]
+        return np.array(found, dtype=np.int64)[number]
 
     def of_process(self, process: int) -> list[int]:
         """Return the numbers of a process's streams."""

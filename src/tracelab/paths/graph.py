@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -46,11 +46,8 @@ class Graph:
     bound: Array
     gap: Array
     cause: Array
-    plain_before: Array
-    """The same without waits within a node: of calls for the GPU, threads for each other, and collectives."""
-    plain_bound: Array
-    plain_gap: Array
-    plain_cause: Array
+    plain: "Followed"
+    """The same of rows of GPUs without the wait within a collective."""
     rank: Array
     row: Array
     """The CPU row of a segment, -1 where the thread was silent, or the row of a GPU."""
@@ -80,6 +77,31 @@ class Graph:
     def gpu_from(self) -> int:
         """Return the number of the first node that is a row of a GPU."""
         return len(self.segments.start)
+
+    def followed_at_start(self, node: int) -> tuple[int, int, int, int]:
+        """Return what a node waited for at its start, whatever it waits for within: before, bound, gap and cause."""
+        row = node - self.gpu_from
+        if row >= 0:
+            plain = self.plain
+            return int(plain.before[row]), int(plain.bound[row]), int(plain.gap[row]), int(plain.cause[row])
+        thread = self.segments.thread
+        if node > 0 and thread[node - 1] == thread[node]:
+            return node - 1, int(self.start[node]), 0, CAUSE["thread"]
+        return -1, NONE, 0, 0
+
+
+@dataclass(frozen=True)
+class Followed:
+    """What rows of GPUs waited for: the nodes before them, when those were done, and the gap and cause behind."""
+
+    before: Array
+    bound: Array
+    gap: Array
+    cause: Array
+
+    def copy(self) -> "Followed":
+        """Return a copy that may be changed."""
+        return Followed(self.before.copy(), self.bound.copy(), self.gap.copy(), self.cause.copy())
 
 
 def build_graph(relations: Relations, check: Callable[[], None]) -> Graph:
@@ -112,19 +134,20 @@ def build_graph(relations: Relations, check: Callable[[], None]) -> Graph:
         nodes.await_rows(stream_before, waits)
         launch_before, launch_at, launch_segment = placed.result()
         meeting, last = matched.result()
+    segments = replace(segments, start=start[:count], end=end[:count])  # views: their own arrays are freed
     check()
     gpu_op = np.where(launch_segment >= 0, own_op[launch_segment], -1) if count else np.full(gpu.count, -1)
     nodes.await_launches(launches, launch_before)
     nodes.name_gaps(np.isin(gpu.process_of_lane, recording.syncs.process)[gpu.lane])
     check()
-    plain = nodes.before.copy(), nodes.bound.copy(), nodes.gap.copy(), nodes.cause.copy()
+    plain = nodes.of_rows()
     nodes.await_flows(cpu, segments, silent)
     nodes.await_threads(*dependencies.handovers(cpu, segments, ~silent))
     nodes.await_gpu(cpu, segments, waiting, awaited)
     nodes.await_ranks(last)
     return Graph(
         recording, segments, launches, start, end, nodes.since, nodes.before, nodes.bound, nodes.gap, nodes.cause,
-        *plain,
+        plain,
         _join(cpu.rank_of_lane[segments.thread], gpu.rank),
         _join(owner, np.arange(gpu.count)),
         _join(own_op, gpu_op),
@@ -164,6 +187,11 @@ class _Nodes:
         self.before = np.full(len(start), -1, dtype=np.int32)
         self.gap, self.cause = np.zeros(len(start), dtype=np.int8), np.zeros(len(start), dtype=np.int8)
         self.clamped = 0
+
+    def of_rows(self) -> Followed:
+        """Return what the rows of GPUs wait for, as known so far."""
+        rows = slice(self.gpu_from, None)
+        return Followed(self.before[rows], self.bound[rows], self.gap[rows], self.cause[rows]).copy()
 
     def follow_threads(self, segments: Segments) -> None:
         """A segment follows the one before it on its thread."""
@@ -269,7 +297,7 @@ def last_entries(start: Array, meeting: Array) -> Array:
 def _divide_time(cpu: CpuRows) -> Segments:
     """Divide the time of threads among their rows; those without length have none."""
     long = np.flatnonzero(cpu.end > cpu.start)
-    parent = np.full(cpu.count, -1)
+    parent = np.full(cpu.count, -1, dtype=np.int32)
     if not len(long):
         none = np.zeros(0, dtype=np.int64)
         return Segments(none, none, none, none, parent, 1)
@@ -293,7 +321,7 @@ def _enclosing(cpu: CpuRows, parent: Array, sync_calls: Array) -> tuple[Array, A
     is_op, is_loader = cpu.of_kind("op"), cpu.of_kind("loader")
     is_sync = np.zeros(cpu.count, dtype=bool)
     is_sync[sync_calls] = True
-    op = np.where(is_op, np.arange(cpu.count), parent)
+    op = np.where(is_op, np.arange(cpu.count, dtype=np.int32), parent)
     in_sync, in_loader = is_sync.copy(), is_loader.copy()
     above = parent.copy()
     while (waiting := np.flatnonzero(above >= 0)).size:

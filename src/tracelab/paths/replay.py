@@ -153,10 +153,10 @@ class Replay:
         The lags are those that rows at least have behind rows of their stream, awaited rows and launches; where another
         of these binds in the replay, its lag counts.
         """
-        graph, first = self.graph, self.graph.gpu_from
+        graph = self.graph
         self.waits = _sorted_waits(graph)
         after, before = self.waits
-        cause, bound = graph.plain_cause[first:], graph.plain_bound[first:]
+        cause, bound = graph.plain.cause, graph.plain.bound
         delay = self.start - bound
         typical = {}
         for name in ("stream", "event", "inferred_event", "launch"):
@@ -377,8 +377,7 @@ class Replay:
         since[first:] = timed.start
         before, bound = graph.before.copy(), graph.bound.copy()
         gap, cause = graph.gap.copy(), graph.cause.copy()
-        plain_before, plain_bound = graph.plain_before.copy(), graph.plain_bound.copy()
-        plain_gap, plain_cause = graph.plain_gap.copy(), graph.plain_cause.copy()
+        plain = graph.plain.copy()
         if first:
             moments = since[:first]
             np.take(timed.resumed - threads.progress[threads.wait], threads.base, out=moments)
@@ -391,8 +390,7 @@ class Replay:
             start[segment] = np.where(follows, earlier, graph.start[segment])
             np.add(moments, threads.work, out=end[:first])
             same = graph.segments.thread[1:] == graph.segments.thread[:-1]
-            for each in (bound, plain_bound):
-                np.copyto(each[1:first], start[1:first], where=same)
+            np.copyto(bound[1:first], start[1:first], where=same)
             bound[segment] = since[segment]
             early = segment[since[segment] <= start[segment]]
             before[early], cause[early] = early - 1, CAUSE["thread"]
@@ -400,20 +398,17 @@ class Replay:
         kind = np.array([0, GAP["scheduling"], GAP["scheduling"], GAP["launch_latency"]], dtype=np.int8)
         for block in range(0, len(self.start), _BLOCK_ROWS):
             known = np.flatnonzero(timed.cause[block : block + _BLOCK_ROWS]) + block
-            why, source, node = timed.cause[known], timed.before[known], known + first
+            why, source = timed.cause[known], timed.before[known]
             launched = why == _LAUNCH
             moment, nodes = timed.end[np.where(launched, 0, source)], source + first
             calls = known[launched]
             moment[launched] = timed.resumed[source[launched]] + self.launch_work[calls]
             nodes[launched] = self.launch_before[calls]
-            kept = (plain_cause[node] == name[why]) & (plain_gap[node] == GAP["unknown"])
-            plain_gap[node] = np.where(kept, GAP["unknown"], kind[why])
-            plain_cause[node], plain_before[node] = name[why], nodes
-            plain_bound[node] = np.minimum(moment, start[node])
-        rows = slice(first, None)
-        before[rows], bound[rows], gap[rows], cause[rows] = (
-            plain_before[rows], plain_bound[rows], plain_gap[rows], plain_cause[rows],
-        )  # fmt: skip
+            kept = (plain.cause[known] == name[why]) & (plain.gap[known] == GAP["unknown"])
+            plain.gap[known] = np.where(kept, GAP["unknown"], kind[why])
+            plain.cause[known], plain.before[known] = name[why], nodes
+            plain.bound[known] = np.minimum(moment, timed.start[known])
+        before[first:], bound[first:], gap[first:], cause[first:] = plain.before, plain.bound, plain.gap, plain.cause
         joined = np.flatnonzero(self.meeting >= 0)
         if len(joined):
             entered, last = timed.entered[self.meeting[joined]], timed.last[self.meeting[joined]]
@@ -422,9 +417,8 @@ class Replay:
             since[node], before[node], bound[node] = entered[late], last[late] + first, entered[late]
             gap[node], cause[node] = GAP[""], CAUSE["collective"]
         return replace(
-            graph, start=start, end=end, since=since, before=before, bound=bound, gap=gap, cause=cause,
-            plain_before=plain_before, plain_bound=plain_bound, plain_gap=plain_gap, plain_cause=plain_cause,
-        )  # fmt: skip
+            graph, start=start, end=end, since=since, before=before, bound=bound, gap=gap, cause=cause, plain=plain
+        )
 
 
 @dataclass(frozen=True)

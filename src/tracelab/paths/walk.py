@@ -67,8 +67,7 @@ def walk_back(graph: Graph, window: Window, check: Callable[[], None]) -> Path:
         if now >= start and left.get(node) != now:
             kind, why = int(graph.gap[node]), int(graph.cause[node])
         else:
-            start, following = int(graph.start[node]), int(graph.plain_before[node])
-            moment, kind, why = int(graph.plain_bound[node]), int(graph.plain_gap[node]), int(graph.plain_cause[node])
+            start, (following, moment, kind, why) = int(graph.start[node]), graph.followed_at_start(node)
             if left.get(node) == now and (now <= start or (following >= 0 and left.get(following) == now)):
                 following, moment = -1, NONE
         if start < now:

@@ -116,12 +116,9 @@ def choose_nodes(graph: Graph, relations: Relations, params: Params) -> Array:
     """Return for each node whether all filters choose it."""
     gpu, cpu, first = graph.recording.gpu, graph.recording.cpu, graph.gpu_from
     chosen = np.ones(len(graph.start), dtype=bool)
-    classes, names = node_classes(graph, np.arange(len(graph.start))), class_names(graph)
-    if params["class"] is not None:
-        wanted = [_is_class(name, place, str(params["class"])) for place, name in enumerate(names)]
-        chosen &= np.array(wanted, dtype=bool)[classes]
-    if params["change"] in ("ideal_network", "bandwidth") and params["class"] is None:
-        chosen &= np.array([name in TRANSFERS for name in names], dtype=bool)[classes]
+    wanted = _wanted_classes(class_names(graph), params)
+    if not wanted.all():
+        chosen &= wanted[node_classes(graph, np.arange(len(graph.start)))]
     if params["change"] == "no_launch_gaps":
         chosen[:first] = False
         chosen[first:] &= graph.launches.thread >= 0
@@ -137,6 +134,17 @@ def choose_nodes(graph: Graph, relations: Relations, params: Params) -> Array:
         inside = _inside(graph, marked)
         chosen &= inside[graph.launch_row] & (graph.launch_row >= 0) if cpu.count else False
     return chosen
+
+
+def _wanted_classes(names: list[str], params: Params) -> Array:
+    """Return for each class whether its nodes may be chosen: by the parameter, else of changed networks transfers."""
+    if params["class"] is not None:
+        wanted = [_is_class(name, place, str(params["class"])) for place, name in enumerate(names)]
+    elif params["change"] in ("ideal_network", "bandwidth"):
+        wanted = [name in TRANSFERS for name in names]
+    else:
+        wanted = [True for _ in names]
+    return np.array(wanted, dtype=bool)
 
 
 def _mark_rows(graph: Graph, relations: Relations, params: Params) -> Iterator[Array]:
