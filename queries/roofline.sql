@@ -7,6 +7,9 @@
 -- continuous work sustains them (see `ceiling_basis`); else the report's own peaks at the launch's clock, else the data sheet's. A report that does not name its card is of that of
 -- --timeline, else of the runs of its program, where they name one. A total's ceiling is that of the precision which would
 -- take the longest, as if all pipes ran at once.
+-- With --from shapes a row is an op in place of a kernel: its FLOPs by the shapes that it takes (see op_flop), the least bytes
+-- that it has to move, and the time of its GPU rows in the trace. The intensity is then an upper bound, so an op bound by memory
+-- is certainly so. Ops without a formula have a row without FLOPs. `flop_source` distinguishes both kinds of rows.
 -- ncu slows down what it counts: caches are flushed, kernels run one at a time, by default the clock is locked. So a share
 -- of a ceiling that was measured at another clock is NULL unless --mixed-clocks; --timeline takes the time from a trace of
 -- the same program.
@@ -21,6 +24,7 @@
 -- [params]
 -- common = ["run", "rank", "device"]
 -- per = { default = "kernel", choices = ["kernel", "launch"], about = "a row adds up all launches of a kernel, or is one" }
+-- from = { choices = ["counters", "shapes", "both"], needs = { shapes = ["ops"], both = ["kernel_metrics", "ops"] } }
 -- half = "common"
 -- ceilings = "common"
 -- ceilings_run = "common"
@@ -29,9 +33,9 @@
 -- [columns]
 -- common = ["run", "rank", "device", "kernel"]
 -- precision = "fp64, fp32, fp16; tensor_ and the type that the tensor cores multiplied; all is the kernel's total."
--- launches = "common"
+-- launches = "Profiled launches; of ops their calls."
 -- flop = "Floating-point operations of all launches; NULL where a metric is missing."
--- dram_bytes = "Bytes read from and written to device memory, of the whole kernel."
+-- dram_bytes = "Bytes read from and written to device memory, of the whole kernel; of ops the least bytes."
 -- dur_ns = "Time of the launches, added up."
 -- intensity_flop_per_byte = "common"
 -- achieved_gflop_per_s = "common"
@@ -42,12 +46,12 @@
 -- ceiling_source = "measured, ncu or specification; both, where arithmetic and memory differ."
 -- time_source = "ncu, ncu cycles (cycles over their rate) or timeline."
 -- clock_control = "What ncu did to the clock: base, boost or none; NULL where unknown."
--- flop_missing = "common"
+-- flop_missing = "The metrics without which flop is NULL; of ops formula or shapes."
 -- attainable_gflop_per_s = "The lower of ceiling_gflop_per_s and intensity_flop_per_byte times ceiling_gb_per_s."
 -- ridge_flop_per_byte = "ceiling_gflop_per_s / ceiling_gb_per_s: from here on arithmetic is the lower ceiling."
 -- achieved_gb_per_s = "common"
 -- of_bandwidth_ratio = "achieved_gb_per_s / ceiling_gb_per_s."
--- class = "common"
+-- class = "Class of the name by the classifier; unclassified where no rule matches it. Of ops with a formula its kind."
 -- l2_bytes = "Bytes through the second-level cache."
 -- l1_bytes = "Bytes through the first-level caches."
 -- l2_intensity_flop_per_byte = "flop / l2_bytes."
@@ -59,13 +63,14 @@
 -- ceiling_precision = "The precision whose ceiling counts for this row."
 -- ceiling_run = "The run that the measured ceilings are of."
 -- device_name = "common"
--- flop_source = "counted, rate (rates times the time) or estimated (V100: 512 a tensor instruction)."
+-- flop_source = "shapes (of ops), counted, rate (rates times the time) or estimated (V100: 512 a tensor instruction)."
 -- launch = "Number of the launch, where a row is one."
 -- card_run = "The run that names the card, where the report does not: --timeline, else one of the same program."
 -- theoretical_source = "ncu or specification: whose the theoretical ceilings are; with --ceilings only those of that source."
 -- ceiling_basis = "What a measured ceiling is: sustained (the median under continuous load), median (of all repetitions) or best; both, where arithmetic and memory differ."
 -- best_gflop_per_s = "What the best repetition of the measured arithmetic reached, as a burst: beside the ceiling, not in it."
 -- best_gb_per_s = "What the best repetition of the measured memory bandwidth reached."
+-- shapes = "Sizes of what the op takes, where a row is one launch."
 -- [report]
 -- section = "roofline"
 -- order = 1
@@ -79,13 +84,39 @@
 with profiled as (
     select * replace (row_number() over () as id)  -- a number joins faster than the four columns that an id is made of
     from ncu_launches
-    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
+    where $from <> 'shapes' and matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 launches as materialized (
     select *, dense_rank() over (order by run, rank, device, name, case when $per = 'launch' then id end) as point
     from profiled
 ),
-cards as materialized (from card_facts('launches', $timeline)),
+-- /// if from = shapes, both
+timed_ops as not materialized (
+    select * from ops where $from <> 'counters' and matches(run, $run) and matches(rank, $rank)
+),
+activity as materialized (
+    from selected_activity($run, $rank) where $from <> 'counters'
+),
+api as not materialized (
+    from selected_calls($run, $rank) where $from <> 'counters'
+),
+costs as materialized (
+    select
+        *,
+        -dense_rank() over (order by run, rank, device, op, case when $per = 'launch' then shapes end) as point,
+        coalesce(precision, case recorded_texts(types)[1] when 'double' then 'fp64' else 'fp32' end) as computed_in
+    from op_costs('timed_ops', 'activity', 'api')
+    where gpu_rows > 0 and matches(device, $device)
+),
+-- /// end
+on_cards as (
+    select run, rank, device from launches
+    -- /// if from = shapes, both
+    union all
+    select run, rank, device from costs
+    -- /// end
+),
+cards as materialized (from card_facts('on_cards', $timeline)),
 executions as (
     select k.*, l.run as ncu_run
     from kernels as k
@@ -113,10 +144,29 @@ points as materialized (
         as_bigint(complete_sum(l.dram_bytes)) as dram_bytes,
         as_bigint(complete_sum(l.l2_bytes)) as l2_bytes,
         as_bigint(complete_sum(l.l1_bytes)) as l1_bytes,
-        case when count(distinct coalesce(l.clock_control, '')) = 1 then any_value(l.clock_control) end as clock_control
+        case when count(distinct coalesce(l.clock_control, '')) = 1 then any_value(l.clock_control) end as clock_control,
+        null::varchar as kind,
+        null::varchar as shapes
     from launches as l
     left join on_timeline as t on l.id = t.id
     group by l.point
+    -- /// if from = shapes, both
+    union all by name
+    select
+        point,
+        any_value(run) as run,
+        any_value(rank) as rank,
+        any_value(device) as device,
+        any_value(op) as name,
+        as_bigint(sum(calls)) as launches,
+        as_bigint(sum(coalesce(busy_ns, gpu_ns))) as dur_ns,
+        'timeline' as time_source,
+        as_bigint(complete_sum(least_bytes * calls)) as dram_bytes,
+        any_value(kind) as kind,
+        case when $per = 'launch' then any_value(shapes) end as shapes
+    from costs
+    group by point
+    -- /// end
 ),
 flops as materialized (
     select l.point, f.id, f.precision, f.flop, f.origin, f.missing, f.is_shown
@@ -133,6 +183,18 @@ parts as materialized (  -- a launch whose total is known, and that has no row o
     join flops as t on p.point = t.point and t.precision = 'all'
     left join flops as f on t.id = f.id and p.precision = f.precision
     group by p.point, p.precision
+    -- /// if from = shapes, both
+    union all
+    select
+        point, precision,
+        complete_sum(flop * calls),
+        'shapes',
+        list_sort(list(distinct case when kind is null or least_bytes is not null then 'formula' else 'shapes' end)
+            filter (flop is null))
+    from (select * exclude (precision), unnest(['all', case when kind is not null then computed_in end]) as precision from costs)
+    where precision is not null
+    group by point, precision
+    -- /// end
 ),
 reported as (
     select l.point, k.ceiling, sum(k.per_s * l.exact_ns) / nullif(sum(l.exact_ns), 0) as per_s
@@ -256,22 +318,22 @@ select
     f.gb_per_s as achieved_gb_per_s,
     case when list_contains(f.comparable, f.memory_source) then f.gb_per_s / nullif(f.ceiling_gb_per_s, 0) end
     as of_bandwidth_ratio,
-    c.class, f.l2_bytes, f.l1_bytes,
+    coalesce(f.kind, c.class) as class, f.l2_bytes, f.l1_bytes,
     f.flop / nullif(f.l2_bytes, 0) as l2_intensity_flop_per_byte,
     f.flop / nullif(f.l1_bytes, 0) as l1_intensity_flop_per_byte,
     f.ceiling_l2_gb_per_s, f.ceiling_l1_gb_per_s, f.theoretical_gflop_per_s, f.theoretical_gb_per_s,
     case when f.ceiling_gflop_per_s is not null then f.ceiling_precision end as ceiling_precision,
     f.ceiling_run,
     d.name as device_name,
-    case when f.flop is not null then f.flop_source end as flop_source,
+    case when f.flop is not null or f.flop_source = 'shapes' then f.flop_source end as flop_source,
     f.launch, d.card_run, f.theoretical_source,
     case
         when f.arithmetic_basis <> f.memory_basis
         then f.arithmetic_basis || ' (arithmetic), ' || f.memory_basis || ' (memory)'
         else coalesce(f.arithmetic_basis, f.memory_basis)
     end as ceiling_basis,
-    f.best_gflop_per_s, f.best_gb_per_s
+    f.best_gflop_per_s, f.best_gb_per_s, f.shapes
 from figures as f
 join classify('points') as c on f.name is not distinct from c.name
 left join cards as d on f.run = d.run and f.rank = d.rank and f.device is not distinct from d.device
-order by f.run, f.rank, f.device, f.dur_ns desc nulls last, kernel, f.launch, f.precision
+order by f.run, f.rank, f.device, f.dur_ns desc nulls last, kernel, f.launch, f.shapes, f.precision, f.flop_source

@@ -172,3 +172,16 @@ def test_the_name_of_a_roof_covers_no_kernel() -> None:
         right, up = drawn.axes[0].transData.transform((x, y)) - (box.x0, box.y0)
         along = min(max((right * width + up * height) / (width**2 + height**2), 0), 1)
         assert math.hypot(right - along * width, up - along * height) > 6  # pixels from the middle of the letters
+
+
+def test_ops_by_shapes_have_a_marker_of_their_own_and_no_part_in_the_total_of_counted_kernels() -> None:
+    drawn = draw(
+        rows("gemm", 8e6, 100_000, 1_000, flop_source="counted"),
+        rows("aten::mm", 4e6, 20_000, 1_000, flop_source="shapes"),
+    )
+    marks = [(line.get_marker(), line.get_xydata().tolist()) for line in drawn.axes[0].lines]
+    assert [mark for mark in marks if mark[0] == "s"] == [("s", [[200.0, 4.0]])]
+    assert [mark for mark in marks if mark[0] == "*"] == [("*", [[80.0, 8.0]])]
+    assert ("o", [[80.0, 8.0]]) in marks
+    legend = [text.get_text() for text in drawn.legends[0].get_texts()]
+    assert "op: FLOPs from shapes, least bytes" in legend

@@ -28,6 +28,8 @@ _LABEL_CELLS = 30
 _SOURCES = {"measured": "measured", "ncu": "by the report", "specification": "by the data sheet"}
 _LARGEST = 24.0  # points across, of a kernel that takes all the time; the area is in proportion
 _SMALLEST = 4.0
+_COUNTED, _BY_SHAPES = "o", "s"
+"""Markers of kernels whose FLOPs were counted, and of ops whose FLOPs their shapes yield."""
 
 
 def roofline(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
@@ -55,14 +57,26 @@ def roofline(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
 def kernel_points(rows: Sequence[Row], chart: Chart) -> list[Row]:
     """Return each kernel's total, or its known precisions if the total is unknown; longest kernels first."""
     known = [row for row in rows if is_positive(row[chart.x]) and is_positive(row[chart.y[0]])]
-    totals = {(row["kernel"], row["launch"]) for row in known if row["precision"] == "all"}
-    points = [row for row in known if row["precision"] == "all" or (row["kernel"], row["launch"]) not in totals]
+    totals = {_identify(row) for row in known if row["precision"] == "all"}
+    points = [row for row in known if row["precision"] == "all" or _identify(row) not in totals]
     return sorted(points, key=lambda row: -(row["dur_ns"] or 0))
 
 
+def _identify(row: Row) -> tuple[object, ...]:
+    return row["kernel"], row["launch"], row["shapes"], _is_by_shapes(row)
+
+
+def _is_by_shapes(row: Row) -> bool:
+    return bool(row["flop_source"] == "shapes")
+
+
 def total_point(rows: Sequence[Row]) -> tuple[float, float] | None:
-    """Return intensity and GFLOP/s over all kernels, including pure data movement; None if a total is unknown."""
-    totals = [row for row in rows if row["precision"] == "all"]
+    """Return intensity and GFLOP/s over all kernels, including pure data movement; None if a total is unknown.
+
+    Ops whose FLOPs their shapes yield are left out beside counted kernels, which may be the same work.
+    """
+    counted = [row for row in rows if not _is_by_shapes(row)]
+    totals = [row for row in counted or rows if row["precision"] == "all"]
     sums = [sum(row[name] or 0 for row in totals) for name in ("flop", "dram_bytes", "dur_ns")]
     if any(row[name] is None for row in totals for name in ("flop", "dram_bytes", "dur_ns")) or not all(sums):
         return None
@@ -117,7 +131,9 @@ def _draw_points(
         style: dict[str, Any] = {"color": ink, "markeredgecolor": "white", "markeredgewidth": 0.6}
         if row["precision"] != "all":
             style = {"color": "none", "markeredgecolor": ink, "markeredgewidth": 1.4}
-        axes.plot([x], [y / view.unit], "o", markersize=across, zorder=4, **style)
+        axes.plot(
+            [x], [y / view.unit], _BY_SHAPES if _is_by_shapes(row) else _COUNTED, markersize=across, zorder=4, **style
+        )
         marks.append(Label(_kernel_label(row), x, y / view.unit, across / 2))
     return marks
 
@@ -159,7 +175,10 @@ def _legend(figure: Figure, rows: Sequence[Row], colors: dict[str, str]) -> None
     ]
     if any(row["class"] not in colors for row in rows):
         handles.append(Line2D([], [], marker="o", linestyle="none", color=REST, markersize=7, label="other classes"))
-    if any(row["precision"] == "all" and row["flop"] is None for row in rows):
+    if any(map(_is_by_shapes, rows)):
+        square: dict[str, Any] = {"marker": _BY_SHAPES, "linestyle": "none", "color": "none", "markeredgecolor": INK}
+        handles.append(Line2D([], [], **square, markersize=7, label="op: FLOPs from shapes, least bytes"))
+    if any(row["precision"] == "all" and row["flop"] is None for row in rows if not _is_by_shapes(row)):
         style: dict[str, Any] = {"marker": "o", "linestyle": "none", "color": "none", "markeredgecolor": INK}
         handles.append(Line2D([], [], **style, markersize=7, label="one precision, others not counted"))
     ceiling_sources = [row["ceiling_source"] or "" for row in rows]

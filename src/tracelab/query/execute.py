@@ -55,7 +55,7 @@ def _prepare(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, 
     bound = bind(query, values)
     _check_patterns(con, query, bound)
     _check_run_names(con, query, bound)
-    _check_needs(con, query)
+    _check_needs(con, query, bound)
     _check_run_count(con, query, bound)
     sql = prune_blocks(query.sql, bound).rstrip(";")
     if named_computations(sql):
@@ -89,8 +89,10 @@ def locate_errors(query: Query) -> Iterator[None]:
 
 def referenced_sql(query: Query, values: Mapping[str, Value] | None = None) -> str:
     """All names that `run` needs in a session: those of the SQL with these values, and of the tables that it checks."""
-    sql = query.sql if values is None else prune_blocks(query.sql, bind(query, values))
-    return "\n".join((sql, *query.needs, "sources", "summaries"))
+    if values is None:
+        return "\n".join((query.sql, *query.needs, "sources", "summaries"))
+    bound = bind(query, values)
+    return "\n".join((prune_blocks(query.sql, bound), *_needed_tables(query, bound), "sources", "summaries"))
 
 
 def render_sql(query: Query, values: Mapping[str, Value]) -> str:
@@ -202,13 +204,20 @@ def _check_patterns(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping
             raise UsageError(f"--{option} {pattern!r} is no regular expression: {reason}") from error
 
 
-def _check_needs(con: duckdb.DuckDBPyConnection, query: Query) -> None:
+def _needed_tables(query: Query, bound: Mapping[str, Value]) -> tuple[str, ...]:
+    """Return the tables of which a query with these values needs one."""
+    chosen = [param.needs[value] for param in query.params if (value := str(bound[param.name])) in param.needs]
+    return tuple(dict.fromkeys(table for tables in chosen for table in tables)) or query.needs
+
+
+def _check_needs(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[str, Value]) -> None:
     """Raise NoDataError if the store has no row in any of the tables that the query needs."""
-    for table in query.needs:
+    tables = _needed_tables(query, bound)
+    for table in tables:
         if con.execute(f"select 1 from {table} limit 1").fetchall():
             return
-    if query.needs:
-        needs, hints = " or ".join(query.needs), capture_hints(query.needs)
+    if tables:
+        needs, hints = " or ".join(tables), capture_hints(tables)
         summary = _summary_hint(con, query, None)
         raise NoDataError(f"{query.name} needs {needs}, and the store has none{summary}; to get them: {hints}")
 
@@ -273,7 +282,8 @@ def _check_setting(con: duckdb.DuckDBPyConnection, name: str) -> None:
 def _check_filters(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[str, Value]) -> None:
     """Raise NoDataError if an answer is empty because no needed row is of the given run, rank or device."""
     filters = [name for name in ("run", "rank", "device") if bound.get(name) is not None]
-    tables = [table for table in query.needs if {column.name for column in BY_NAME[table].columns} >= set(filters)]
+    needed = _needed_tables(query, bound)
+    tables = [table for table in needed if {column.name for column in BY_NAME[table].columns} >= set(filters)]
     if not filters or not tables:
         return
     columns = ", ".join(filters)

@@ -45,6 +45,7 @@ class Param:
     """One parameter: `$name` in the SQL, `--name` on the command line; a default of None means no restriction.
 
     `example` is the value that the help shows, by default the default. `choices`, if any, are the only valid values.
+    `needs` maps choices to the tables that they need in place of those of the query.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Param:
     about: str
     example: Value = None
     choices: tuple[str, ...] = ()
+    needs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def is_pattern(self) -> bool:
@@ -282,12 +284,21 @@ def _param(name: str, entry: object) -> Param:
     example = entry.get("example", default)
     if example is not None and type(example) not in _PYTHON_TYPES[kind]:
         raise _HeaderError(name, f"parameter {name!r} has an example that is not of type {kind}")
-    if unknown := set(entry) - {"type", "default", "about", "example", "choices"}:
+    if unknown := set(entry) - {"type", "default", "about", "example", "choices", "needs"}:
         raise _HeaderError(name, f"parameter {name!r} has an unknown key {sorted(unknown)[0]!r}")
     choices = tuple(entry.get("choices", ()))
     if choices and (kind != "text" or not {default, example} <= {None, *choices}):
         raise _HeaderError(name, f"parameter {name!r} has choices, so it must be text, and its default one of them")
-    return Param(name, kind, default, entry["about"], example, choices)
+    return Param(name, kind, default, entry["about"], example, choices, _needs_of_choices(name, entry, choices))
+
+
+def _needs_of_choices(name: str, entry: Mapping[str, Any], choices: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    needs = {choice: tuple(tables) for choice, tables in entry.get("needs", {}).items()}
+    if not set(needs) <= set(choices) or not {table for tables in needs.values() for table in tables} <= set(
+        schema.BY_NAME
+    ):
+        raise _HeaderError(name, f"parameter {name!r} has needs, so they must map its choices to lists of tables")
+    return needs
 
 
 def _chart(entry: object, columns: Mapping[str, str]) -> Chart:
