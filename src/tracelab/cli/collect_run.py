@@ -66,6 +66,8 @@ def command(*, command: tuple[str, ...], profilers: tuple[str, ...], tag: tuple[
     The program needs no change: a start-up hook records each of its Python processes that trains. Without options
     for the window, the recording begins with the program and ends with it, but after 20 optimizer steps or 30 s at
     the latest. --wait, --active and --cycles count steps of the first optimizer.
+
+    The exit code is that of COMMAND; where it is 0 and the recording failed, 1.
     """
     from tracelab.collect.program.run import run_program
     from tracelab.collect.program.settings import ProgramSettings
@@ -84,5 +86,6 @@ def command(*, command: tuple[str, ...], profilers: tuple[str, ...], tag: tuple[
     interrupted = next((result.interrupted for result in results if result.interrupted is not None), None)
     if interrupted is not None:
         raise click.exceptions.Exit(INTERRUPTED_BY.get(interrupted, 130))
-    if any(result.status != "ok" for result in results):
-        raise click.exceptions.Exit(1)
+    failed = [result for result in results if result.status != "ok"]
+    if failed:
+        raise click.exceptions.Exit(next((result.exit_code for result in failed if result.exit_code), 1))

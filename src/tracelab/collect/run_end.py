@@ -26,6 +26,8 @@ class Result:
     """The signal that ended it, or None."""
     note: str | None = None
     """How it differs from what was requested, or None."""
+    exit_code: int | None = None
+    """Exit code of a program that ended by itself, as a shell has it; None of a workload."""
 
 
 @contextlib.contextmanager

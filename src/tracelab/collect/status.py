@@ -57,8 +57,15 @@ def _original_message(text: str) -> str:
     return f"{text.strip().splitlines()[-1].removeprefix(f'{kind}: ')} (in {place})"
 
 
-def status_of_exit(end: ProcessExit, killed_for_memory: bool) -> tuple[str, str]:  # noqa: FBT001  a fact, no switch
-    """Return status and message for a process that ended without writing its outcome."""
+def status_of_exit(
+    end: ProcessExit,
+    killed_for_memory: bool,  # noqa: FBT001  a fact, no switch
+    cause: str | None = None,
+) -> tuple[str, str]:
+    """Return status and message for a process that ended without writing its outcome.
+
+    The message quotes `cause`, empty where none is known; None quotes the last line of the output.
+    """
     if end.why == "timeout":
         return "timeout", "reached the time limit, and the process ignored SIGTERM"
     if NOT_PERMITTED.search(end.output):
@@ -67,6 +74,9 @@ def status_of_exit(end: ProcessExit, killed_for_memory: bool) -> tuple[str, str]
         return "oom", "the system ran out of memory and killed the process"
     if end.why == "others":
         return "failed", "terminated because another rank failed"
+    if cause is not None:
+        how = f"killed by {_signal_name(-end.code)}" if end.code < 0 else f"ended with exit code {end.code}"
+        return "failed", f"{how}: {cause}" if cause else how
     last = _last_line(end.output)
     if end.code < 0:
         return "failed", f"killed by {_signal_name(-end.code)}" + (f"; last line of output: {last}" if last else "")
@@ -132,6 +142,13 @@ def _distance_from_cause(outcome: Mapping[str, Any]) -> int:
         return 3
     lost_peer = outcome["status"] == "failed" and PEER_LOST.search(str(outcome.get("error") or ""))
     return 2 if lost_peer or outcome.get("lost_peer") else 0
+
+
+def find_exception(errors: str) -> str:
+    """Return the line of the last exception that Python printed to a standard error; empty if there is none."""
+    _, traceback, after = errors.rpartition("Traceback (most recent call last):\n")
+    lines = after.splitlines() if traceback else []
+    return next((line.strip()[:_ERROR_LENGTH] for line in lines if line[:1].strip()), "")
 
 
 def _signal_name(number: int) -> str:

@@ -39,6 +39,8 @@ class ProgramEnd:
     python_started: bool = True
     """Whether any Python of the program read the start-up folder."""
     hook_error: str = ""
+    errors: str = ""
+    """The end of what the program printed to its standard error."""
 
 
 def choose_records(records: Iterable[Record]) -> dict[int, Record]:
@@ -134,9 +136,11 @@ def _status_without_end(program: ProgramEnd, record: Record, code: int | None) -
     if code is None:
         problem = f"its process (pid {record['pid']}) was killed, crashed or called os._exit"
         return {"status": "failed" if end.why != "timeout" else "timeout", "error": f"{problem}{lost}"}
-    own = ProcessExit(0, code, end.why, end.output if record["pid"] == program.pid else "")
-    name, error = status.status_of_exit(own, program.killed_for_memory)
-    return {"status": name, "error": f"{error.removesuffix(' and no output')}{lost}"}
+    is_own = record["pid"] == program.pid
+    own = ProcessExit(0, code, end.why, end.output if is_own else "")
+    cause = status.find_exception(program.errors) if is_own else ""
+    name, error = status.status_of_exit(own, program.killed_for_memory, cause)
+    return {"status": name, "error": f"{status.hide_home(error)}{lost}"}
 
 
 def _describe_kept(record: Record) -> str:
@@ -162,7 +166,7 @@ def _own_end(program: ProgramEnd) -> dict[str, Any]:
         return {"status": "failed", "error": "the disk is full or over quota; free space and run again"}
     code = end.code - 128 if end.code in (137, 139, 134, 143) else 0  # a shell's code for a signal
     shown = ProcessExit(0, -code, end.why, end.output) if code else end
-    name, error = status.status_of_exit(shown, program.killed_for_memory)
+    name, error = status.status_of_exit(shown, program.killed_for_memory, status.find_exception(program.errors))
     return {"status": name, "error": status.hide_home(error)}
 
 

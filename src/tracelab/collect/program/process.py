@@ -28,9 +28,14 @@ class ProgramWorker(Worker):
 
     processes: Path
     copiers: tuple[threading.Thread, ...]
-    log_file: IO[bytes]
+    log_files: tuple[IO[bytes], ...]
     is_wrapped: bool
     """Whether nsys or ncu runs the program, and must live to write its report."""
+
+    @property
+    def errors(self) -> Path:
+        """File of what it printed to its standard error."""
+        return self.scratch / "errors"
 
     @property
     def saves(self) -> bool:
@@ -56,7 +61,8 @@ class ProgramWorker(Worker):
                 os.kill(pid, signal.SIGKILL)
         for copier in self.copiers:
             copier.join(_OUTPUT_END_S)
-        self.log_file.close()
+        for file in self.log_files:
+            file.close()
 
     def _recorded_pids(self) -> list[int]:
         """Return the recorded processes of this node that still run."""
@@ -82,13 +88,14 @@ def start_program(
         start_new_session=True,
         close_fds=False,  # the program shares the lock of the folder; Python makes no other file inheritable
     )
-    log = (scratch / "log").open("ab", buffering=0)
+    log, errors = ((scratch / name).open("ab", buffering=0) for name in ("log", "errors"))
     copiers = []
-    for stream, target in ((process.stdout, sys.stdout), (process.stderr, sys.stderr)):
-        copier = threading.Thread(target=_copy, args=(stream, log, target), name="tracelab-output", daemon=True)
+    for stream, logs, target in ((process.stdout, [log], sys.stdout), (process.stderr, [log, errors], sys.stderr)):
+        copier = threading.Thread(target=_copy, args=(stream, logs, target), name="tracelab-output", daemon=True)
         copier.start()
         copiers.append(copier)
-    return ProgramWorker(0, process, scratch, os.fdopen(ours, "wb"), processes, tuple(copiers), log, is_wrapped)
+    held = os.fdopen(ours, "wb")
+    return ProgramWorker(0, process, scratch, held, processes, tuple(copiers), (log, errors), is_wrapped)
 
 
 def program_environment(task: Path) -> dict[str, str]:
@@ -98,9 +105,10 @@ def program_environment(task: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, RECORDING: str(task)}
 
 
-def _copy(stream: IO[bytes], log: IO[bytes], target: IO[str]) -> None:
-    """Copy output to a log and to a stream of this process until the program closes it; either may fail."""
-    writers: list[Callable[[bytes], object]] = [log.write, lambda block: _write_text(target, block)]
+def _copy(stream: IO[bytes], logs: Sequence[IO[bytes]], target: IO[str]) -> None:
+    """Copy output to logs and to a stream of this process until the program closes it; any may fail."""
+    writers: list[Callable[[bytes], object]] = [log.write for log in logs]
+    writers.append(lambda block: _write_text(target, block))
     while block := os.read(stream.fileno(), _BLOCK_BYTES):
         for write in tuple(writers):
             try:

@@ -7,7 +7,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -45,6 +45,20 @@ NCU_LAUNCHES = 1000
 """Kernel launches that ncu measures where no window is chosen: it replays each of them several times."""
 
 
+_SIGNAL_EXIT = 128
+"""A shell's exit code of a signal, less the number of the signal."""
+
+
+@dataclass(frozen=True)
+class _ProgramRan:
+    """How a command ended: the outcomes of its ranks, the interrupting signal, facts for run.json, the exit code."""
+
+    outcomes: dict[int, dict[str, Any]]
+    interrupted: int | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+    exit_code: int | None = None
+
+
 def run_program(settings: ProgramSettings, report: Callable[[str], None] = lambda _: None) -> list[Result]:
     """Run the program once for each profiler; a signal ends the rest, too. Raises TracelabError if none can start."""
     validate_program(settings)
@@ -80,8 +94,9 @@ def _run_once(settings: ProgramSettings, profiler: str, folder: Path, report: Ca
         report(f"{folder}: {description['program']} (process {os.getpid()}); {_plan(settings, profiler, folder)}")
         if settings.window.on_demand:
             held.enter_context(_pass_on_requests(folder / REQUEST))
-        outcomes, facts, interrupted = _run_command(settings, profiler, capture, folder, signals)
-        return finish_run(folder, description | facts, outcomes, interrupted)
+        ran = _run_command(settings, profiler, capture, folder, signals)
+        result = finish_run(folder, description | ran.facts, ran.outcomes, ran.interrupted)
+        return replace(result, exit_code=ran.exit_code)
 
 
 def _plan(settings: ProgramSettings, profiler: str, folder: Path) -> str:
@@ -141,8 +156,8 @@ def _run_command(
     capture: nvidia.Capture | None,
     folder: Path,
     signals: list[Interrupted],
-) -> tuple[dict[int, dict[str, Any]], dict[str, Any], int | None]:
-    """Run the command, and return the outcomes of its ranks, facts for run.json, and the interrupting signal."""
+) -> _ProgramRan:
+    """Run the command until it ends."""
     processes = folder.absolute() / PROCESSES
     killed_before, interrupted = count_oom_kills(), None
     begun_s = time.monotonic()
@@ -160,13 +175,13 @@ def _run_command(
             interrupted = interruption.number
             signals.append(interruption)
             if worker is None:
-                return {0: {"status": "failed", "error": "interrupted before it started"}}, {}, interrupted
+                return _ProgramRan({0: {"status": "failed", "error": "interrupted before it started"}}, interrupted)
             shut_down([worker])
             end = ProcessExit(0, worker.process.returncode, "interrupted", read_tail(worker.log))
         except OSError as error:
             places = disk_errors.WritePaths(folder, scratch)
             name, problem = status.status_of_error(error, places)
-            return {0: {"status": name, "error": problem}}, {}, None
+            return _ProgramRan({0: {"status": name, "error": problem}})
         seconds = round(time.monotonic() - begun_s, 3)
         chosen = choose_records(read_records(processes))
         program = ProgramEnd(
@@ -177,6 +192,7 @@ def _run_command(
             killed_for_memory=count_oom_kills() > killed_before,
             python_started=(processes / "python-started").exists(),
             hook_error=_read_text(processes / "hook-error"),
+            errors=read_tail(worker.errors),
         )
         outcomes = program_outcomes(program, chosen)
         files = _collect_files(folder, processes, chosen, outcomes)
@@ -188,7 +204,8 @@ def _run_command(
         if any(outcome["status"] != "ok" for outcome in outcomes.values()):
             keep_log(scratch / "log", folder / "rank0.log")
         shutil.rmtree(processes, ignore_errors=True)
-    return outcomes, describe_end(chosen, files), interrupted
+    exit_code = None if end.why != "itself" else end.code if end.code >= 0 else _SIGNAL_EXIT - end.code
+    return _ProgramRan(outcomes, interrupted, describe_end(chosen, files), exit_code)
 
 
 def _start(settings: ProgramSettings, capture: nvidia.Capture | None, task: Path, scratch: Path) -> ProgramWorker:
