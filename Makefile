@@ -18,10 +18,11 @@ PIP := PIP_CONSTRAINT=$(LOCK) PIP_BUILD_CONSTRAINT=$(LOCK) \
   $(PY) -m pip --disable-pip-version-check install --quiet --no-compile
 LINT := $(PY) -m ruff check && $(PY) -m ruff format --check && $(PY) -m mypy
 # More processes than cores: some wait for children and time limits. A process takes whole files, the longest first (tests/conftest.py).
-PYTEST = $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+TESTS = pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST = $(PY) -m $(TESTS)
 
 .DEFAULT_GOAL := help
-.PHONY: demo check test bench gpu-check gpu-compare venv lint wheel parser sanitize fuzz pairs docs docs-check site data clean help
+.PHONY: demo check test bench gpu-check gpu-compare venv lint wheel parser sanitize fuzz pairs coverage docs docs-check site data clean help
 
 demo: $(VENV)/.runtime  ## Ingest the runs in data/, run queries, check the answers, draw plots into demo-out/.
 	@$(PY) demo/run.py
@@ -69,6 +70,11 @@ fuzz: $(VENV)/.test  ## Damage files of each reader 1,000 times, and Kineto trac
 
 pairs: $(VENV)/.test $(VENV)/.trains  ## Run every workload and pair of options of collect train under the fake CUDA, in half an hour.
 	TRACELAB_ALL_PAIRS=1 $(PYTEST) tests/collect/test_option_pairs.py $(ARGS)
+
+coverage: $(VENV)/.test $(VENV)/.trains  ## Measure which lines of tracelab.collect its tests execute: 90 % at least. ARGS: of pytest.
+	@rm -rf .cache/coverage && mkdir -p .cache/coverage
+	@$(PY) -m coverage run -m $(TESTS) tests/collect $(ARGS); tests=$$?; \
+	$(PY) -m coverage combine --quiet && $(PY) -m coverage report && exit $$tests
 
 docs: $(VENV)/.test  ## Write the reference, the cookbook and the console examples of docs/ and README.md.
 	$(PY) docs/generate.py
