@@ -1,15 +1,22 @@
 """How `tracelab collect run` ends: with the program's exit code, its true cause, and nothing left behind."""
 
+import json
+import os
+import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from tests.collect.test_program_runs import record
+from tests.collect.test_program_runs import LOOP, record, recorded_steps
 from tests.needs import needs_torch
 from tracelab.cli import collect_run
 from tracelab.collect import status
+from tracelab.collect.recording.process_record import is_running
+from tracelab.collect.run_end import Result
 
 pytestmark = [needs_torch, pytest.mark.usefixtures("_forked_programs")]
 
@@ -45,3 +52,45 @@ def test_the_exception_is_the_one_that_ended_the_program() -> None:
     errors += 'Traceback (most recent call last):\n  File "x"\n    f(\n      ^\npkg.Error: two\nlines\n'
     assert status.find_exception(errors) == "pkg.Error: two"
     assert status.find_exception("100%|####| 3/3\n") == ""
+
+
+def test_a_program_ends_with_a_killed_collector_and_its_windows_are_kept(tmp_path: Path) -> None:
+    script = tmp_path / "loop.py"
+    script.write_text(LOOP.format(steps=5, each="pass", after="print(os.getpid(), flush=True); time.sleep(600)"))
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    command = [sys.executable, "-m", "tracelab", "collect", "run", "--out", str(tmp_path), "--run", "r"]
+    command += ["--wait", "1", "--active", "2", "--", sys.executable, str(script)]
+    environment = os.environ | {"TMPDIR": str(temporary)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as collector:
+        assert collector.stdout is not None
+        program = int(collector.stdout.readline())
+        assert len(list(temporary.glob("tracelab-*"))) == 2  # the collector's and the program's
+        collector.kill()
+    folder = tmp_path / "r"
+    wait_until(lambda: not (folder / ".running").exists())
+    assert not is_running(program)
+    content = json.loads((folder / "run.json").read_text())
+    assert (content["status"], content["error"]) == ("failed", "tracelab collect was killed, which ends its program")
+    assert (content["ranks"]["0"]["steps"], recorded_steps(Result(folder, "failed", None))) == (5, [1, 2])
+    wait_until(lambda: not list(temporary.glob("*tracelab-*")))
+    assert not list(folder.glob(".*"))
+
+
+def test_the_temporary_folder_of_a_killed_process_is_deleted_by_the_next_one(tmp_path: Path) -> None:
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    program = "import os, sys; from tracelab.collect.run_end import scratch_folder\n"
+    program += "with scratch_folder() as folder: print(len(os.listdir(os.environ['TMPDIR'])), flush=True); "
+    for end in ("os.kill(os.getpid(), 9)", "pass"):
+        done = subprocess.run(
+            [sys.executable, "-c", program + end], env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.stdout == "1\n", done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def wait_until(is_reached: Callable[[], bool]) -> None:
+    until = time.monotonic() + 30
+    while not is_reached():
+        assert time.monotonic() < until
+        time.sleep(0.05)

@@ -2,12 +2,12 @@
 
 import contextlib
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tracelab import temp_folders
 from tracelab.collect import status
 from tracelab.collect.run_folder import RUN_JSON, release_reserve, write_json
 from tracelab.collect.run_json import final_run_json
@@ -32,8 +32,12 @@ class Result:
 
 @contextlib.contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Create a temporary folder on this node and delete it, even if the disk is full."""
-    folder = Path(tempfile.mkdtemp(prefix="tracelab-"))
+    """Create a temporary folder on this node and delete it, even if the disk is full.
+
+    One that a killed process leaves is deleted by the next process that creates one.
+    """
+    folder = temp_folders.new_path("run")
+    folder.mkdir(parents=True)
     try:
         yield folder
     finally:

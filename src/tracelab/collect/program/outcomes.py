@@ -90,10 +90,14 @@ def _is_terminated(outcome: Mapping[str, Any]) -> bool:
     return str(outcome.get("error")).startswith(_TERMINATED)
 
 
-def _rank_outcome(program: ProgramEnd, record: Record, codes: Mapping[int, int]) -> dict[str, Any]:
+def kept_entries(record: Record) -> dict[str, Any]:
+    """Return what a process recorded, as entries of its outcome."""
     kept = ("steps", "windows", "files", "kernels", "copies", "versions", "note")
-    outcome: dict[str, Any] = {name: record[name] for name in kept if name in record}
-    outcome |= _rank_status(program, record, codes.get(record["pid"]))
+    return {name: record[name] for name in kept if name in record}
+
+
+def _rank_outcome(program: ProgramEnd, record: Record, codes: Mapping[int, int]) -> dict[str, Any]:
+    outcome = kept_entries(record) | _rank_status(program, record, codes.get(record["pid"]))
     problem = record.get("problem") or record.get("steps_problem")
     if problem and outcome["status"] == "ok":
         is_disk = "free space" in problem or "file size limit" in problem

@@ -44,7 +44,7 @@ class ProgramWorker(Worker):
 
     def terminate(self) -> None:
         """Send SIGTERM to every process of the program; launchers start ranks in sessions of their own."""
-        pids = self._recorded_pids()
+        pids = recorded_pids(self.processes)
         if not (self.is_wrapped and pids) and self.process.poll() is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGTERM)
@@ -56,7 +56,7 @@ class ProgramWorker(Worker):
     def kill(self) -> None:
         """Kill every process of the program, and pass on the rest of its output."""
         super().kill()
-        for pid in self._recorded_pids():
+        for pid in recorded_pids(self.processes):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         for copier in self.copiers:
@@ -64,11 +64,12 @@ class ProgramWorker(Worker):
         for file in self.log_files:
             file.close()
 
-    def _recorded_pids(self) -> list[int]:
-        """Return the recorded processes of this node that still run."""
-        host = os.uname().nodename
-        pids = [record["pid"] for record in read_records(self.processes) if record.get("host") == host]
-        return [pid for pid in pids if is_running(pid) and _has_task(pid, self.processes / TASK)]
+
+def recorded_pids(processes: Path) -> list[int]:
+    """Return the recorded processes of this node that still run; `processes` has a folder for each."""
+    host = os.uname().nodename
+    pids = [record["pid"] for record in read_records(processes) if record.get("host") == host]
+    return [pid for pid in pids if is_running(pid) and _has_task(pid, processes / TASK)]
 
 
 def start_program(

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from tracelab import temp_folders
 from tracelab.collect import disk_errors, nvidia, status
 from tracelab.collect.machine import Sampler, list_gpus
 from tracelab.collect.process.launch import (
@@ -27,6 +28,7 @@ from tracelab.collect.process.launch import (
 from tracelab.collect.process.launcher_env import read_launcher_env
 from tracelab.collect.profiling.external import capture_outcome
 from tracelab.collect.program.description import describe_end, describe_program
+from tracelab.collect.program.orphan import end_with_collector
 from tracelab.collect.program.outcomes import ProgramEnd, choose_records, collect_files, program_outcomes
 from tracelab.collect.program.process import ProgramWorker, program_environment, start_program
 from tracelab.collect.program.settings import ProgramSettings, name_runs, validate_program
@@ -170,7 +172,8 @@ def _run_command(
                     raise signals[0]
                 task = _write_task(settings, profiler, folder, processes)
                 worker = _start(settings, capture, task, scratch)
-                (end,) = supervise([worker], settings.timeout_s)
+                with end_with_collector(worker.process.pid, folder, temp_folders.process_folder()):
+                    (end,) = supervise([worker], settings.timeout_s)
         except Interrupted as interruption:
             interrupted = interruption.number
             signals.append(interruption)

@@ -8,7 +8,6 @@ import shutil
 import signal
 import socket
 import sys
-import tempfile
 import threading
 import time
 import weakref
@@ -17,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from tracelab import temp_folders
 from tracelab.collect import status
 from tracelab.collect.disk_errors import WritePaths, describe_disk_error
 from tracelab.collect.process.launch import SAVING
@@ -74,7 +74,8 @@ class ProgramRecording:
         self._run_folder = Path(task["folder"])
         self.folder = self._run_folder / PROCESSES / f"{socket.gethostname()}.{self._pid}"
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._scratch = Path(tempfile.mkdtemp(prefix="tracelab-"))
+        self._scratch = temp_folders.new_path("recording")
+        self._scratch.mkdir(parents=True)
         self._rank = Rank()
         self._profiler = self._build_profiler()
         times = StepTimes(lambda: steps_file(self.folder, task["run"], self.rank().rank))
@@ -185,6 +186,7 @@ class ProgramRecording:
         self._exit_by_sigterm()
 
     def _exit_by_sigterm(self) -> None:
+        temp_folders.delete_process_folder()  # a signal skips the functions of atexit
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.kill(self._pid, signal.SIGTERM)
 
@@ -196,7 +198,7 @@ class ProgramRecording:
             if not self._terminated.wait(_TERMINATION_S):
                 lost = "its recording is lost: a library did not return after SIGTERM" if self._is_unsaved else None
                 self._write_record(terminated=True, **({"problem": lost} if lost else {}))
-                shutil.rmtree(self._scratch, ignore_errors=True)
+                temp_folders.delete_process_folder()
                 os.kill(self._pid, signal.SIGKILL)
 
     @property

@@ -54,11 +54,12 @@ def read_records(processes: Path) -> list[dict[str, Any]]:
 
 
 def is_running(pid: int) -> bool:
-    """Return whether a process of this node runs."""
+    """Return whether a process of this node runs; one that has ended and waits for its parent does not."""
     try:
         os.kill(pid, 0)
+        state = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
     except ProcessLookupError:
         return False
-    except PermissionError:
+    except OSError:  # another user's, or no Linux
         return True
-    return True
+    return state != "Z"

@@ -2,10 +2,8 @@
 
 import contextlib
 import re
-import shutil
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +21,7 @@ from tracelab.collect.recording.ranks import Rank, find_rank
 from tracelab.collect.recording.recorder import Recorder
 from tracelab.collect.recording.step_times import StepTimes, steps_file
 from tracelab.collect.recording.window import Window, validate_window
-from tracelab.collect.run_end import finish_run
+from tracelab.collect.run_end import finish_run, scratch_folder
 from tracelab.collect.run_folder import RUN_JSON, claim_run_folder, write_json
 from tracelab.errors import TracelabError, UsageError
 from tracelab.run_names import check_run_name
@@ -67,8 +65,7 @@ class ScriptRecording:
             write_json(folder / RUN_JSON, self._description)
         if rank.world_size > 1:
             torch.distributed.barrier()  # rank 0 has emptied the folder
-        scratch = Path(tempfile.mkdtemp(prefix="tracelab-"))
-        self._held.callback(shutil.rmtree, scratch, ignore_errors=True)
+        scratch = self._held.enter_context(scratch_folder())
         self._paths = WritePaths(folder, scratch)
         self._profiler = ProgramKineto(torch, self._settings.kineto, find_rank, folder, scratch)
         times = StepTimes(lambda: steps_file(folder, name, rank.rank))
