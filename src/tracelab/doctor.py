@@ -154,8 +154,8 @@ def verify(store: Path, run: str | None, codes: Sequence[str] = ()) -> tuple[pa.
         )
     if codes:
         findings = [finding for finding in findings if finding["code"] in codes]
-    read = Verified(len(outcomes), sum(each.files for each in outcomes), sum(each.size_bytes for each in outcomes))
-    return pa.Table.from_pylist(findings, schema=pa.schema(_COLUMNS)), read
+    totals = (sum(getattr(each, name) for each in outcomes) for name in ("sources", "files", "size_bytes"))
+    return pa.Table.from_pylist(findings, schema=pa.schema(_COLUMNS)), Verified(*totals)
 
 
 def _describe_problems(store: Path, problems: Sequence[FileProblem]) -> list[dict[str, object]]:

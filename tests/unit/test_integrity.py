@@ -21,7 +21,7 @@ from tracelab.ingest.pipeline import ingest
 from tracelab.store import commit as stores
 from tracelab.store import session
 from tracelab.store.integrity import mark_of
-from tracelab.store.verification import DamagedStoreError, check_source, parse_row
+from tracelab.store.verification import DamagedStoreError, check_source, parse_rows
 
 KERNEL = {"name": "k", "device": 0, "start_ns": 5, "dur_ns": 10}
 FLIPS = 100
@@ -173,7 +173,7 @@ def test_a_file_that_no_source_committed_is_ignored(store: Path) -> None:
 def test_a_source_without_recorded_hashes_is_read_and_stored_again(store: Path) -> None:
     """As older versions wrote them."""
     path = file_of(store, "sources")
-    row = parse_row(path.read_bytes())
+    row = parse_rows(path.read_bytes())[0]
     pq.write_table(schema.BY_NAME["sources"].rows([row]), path)
     mark_of(path).unlink()
     assert count_kernels(store) == 7
@@ -228,7 +228,7 @@ def dangle(path: Path) -> None:
 
 
 def forget_files(path: Path) -> None:
-    row = parse_row(path.read_bytes())
+    row = parse_rows(path.read_bytes())[0]
     pq.write_table(schema.BY_NAME["sources"].rows([row]), path)
 
 

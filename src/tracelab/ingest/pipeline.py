@@ -1,4 +1,4 @@
-"""Ingest files: discover, group into runs, read in parallel, and commit one source at a time."""
+"""Ingest files: plan what belongs to which run, then read several files at a time and commit them."""
 
 import errno
 import os
@@ -6,7 +6,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from pathlib import Path
@@ -25,18 +25,23 @@ from tracelab.errors import (
 )
 from tracelab.foreign_text import escape_path
 from tracelab.ingest import run_grouping
+from tracelab.ingest.batches import BufferedSource, Unit, make_units, read_together
 from tracelab.ingest.discovery import Candidate, Refused, expand_paths, hash_source, probe_source, stamp_file
 from tracelab.ingest.run_grouping import RunAssignment
 from tracelab.readers.base import ReadResult
 from tracelab.readers.diagnostics import GROUPING_MESSAGES, Diagnostic, DiagnosticCounts, build_diagnostics
 from tracelab.run_names import check_run_name
 from tracelab.store import commit as stores
+from tracelab.store.commit import Row
 from tracelab.store.verification import FileProblem, check_source
-from tracelab.store.writer import Sink
+from tracelab.store.writer import BufferedSink, Sink, write_together
 
 Status = Literal["stored", "salvaged", "unchanged", "not_profiler_data", "failed"]
 Progress = Callable[[int, int], None]
 """Called with the bytes read so far and all bytes to read; from any thread."""
+
+
+_FILE_ERRORS = (NotProfilerDataError, SourceError, OSError, ReaderBugError, duckdb.Error, pa.ArrowException)
 
 
 @dataclass(frozen=True)
@@ -126,7 +131,8 @@ def _ingest(
     with run_grouping.assign_runs(candidates, store, run) as assignments:
         assigned = {item.candidate.path for item in assignments}
         results |= {item.path: _copy_result(item) for item in candidates if item.path not in assigned}
-        for result in _read_all(assignments, store, jobs or os.cpu_count() or 1, replace=replace, progress=progress):
+        units = make_units(assignments) if len(assignments) > 1 else [(item,) for item in assignments]
+        for result in _execute_all(units, store, jobs or os.cpu_count() or 1, replace=replace, progress=progress):
             results[result.path] = result
     return Report(tuple(results[item.path] for item in probed), leftovers)
 
@@ -148,11 +154,6 @@ def _explain_store_errors(store: Path) -> Iterator[None]:
         ) from error
 
 
-def _concerns_store(error: OSError, store: Path) -> bool:
-    """Whether the error is about the store, not about the file that is read."""
-    return error.errno in _DISK_LIMITS or Path(error.filename or "").is_relative_to(store)
-
-
 def _refused_result(item: Refused) -> FileResult:
     status: Status = "not_profiler_data" if item.readable else "failed"
     return FileResult(item.path, status, message=item.message)
@@ -163,25 +164,20 @@ def _copy_result(item: Candidate) -> FileResult:
     return FileResult(item.path, "unchanged", message=message)
 
 
-def _read_all(
-    assignments: list[RunAssignment], store: Path, jobs: int, *, replace: bool, progress: Progress | None
+def _execute_all(
+    units: Sequence[Unit], store: Path, jobs: int, *, replace: bool, progress: Progress | None
 ) -> list[FileResult]:
-    """Read all files, the largest first, some at a time."""
-    if not assignments:
+    """Execute all units, some at a time."""
+    if not units:
         return []
-    cores = os.cpu_count() or 1
-    at_once = max(1, min(jobs, len(assignments)))
-    workers = max(1, cores // at_once)
+    at_once = max(1, min(jobs, len(units)))
+    workers = max(1, (os.cpu_count() or 1) // at_once)
     stop = threading.Event()
-    counter = ProgressCounter(progress, sum(item.candidate.size_bytes for item in assignments), stop)
-    largest_first = sorted(assignments, key=lambda item: -item.candidate.size_bytes)
+    counter = ProgressCounter(progress, sum(item.candidate.size_bytes for unit in units for item in unit), stop)
     with ThreadPoolExecutor(at_once) as pool:
-        futures = [
-            pool.submit(_read_one, item, store, workers, replace=replace, progress=counter.add)
-            for item in largest_first
-        ]
+        futures = [pool.submit(execute, unit, store, workers, replace=replace, progress=counter.add) for unit in units]
         try:
-            return [future.result() for future in futures]
+            return [result for future in futures for result in future.result()]
         except BaseException:
             stop.set()
             pool.shutdown(cancel_futures=True)
@@ -206,12 +202,101 @@ class ProgressCounter:
                 self._progress(self._done, self._total)
 
 
-def _read_one(
+def execute(
+    unit: Unit, store: Path, workers: int, *, replace: bool, progress: Callable[[int], None]
+) -> list[FileResult]:
+    """Store the files of a unit, and return the outcome for each, in their order."""
+    first = unit[0]
+    if first.stored_part and first.is_stored_together:
+        check = check_source(store, first.run, first.stored_part)
+        is_current = first.stored_version == first.candidate.reader.VERSION
+        if is_current and check.recorded and not check.problems and not replace:
+            return [_unchanged_result(item, progress) for item in unit]
+        if check.problems and check.sources > len(unit):
+            problem = check.problems[0].sentence
+            message = f"{problem}; it holds {check.sources:,} traces: ingest all of them again, in one command"
+            return [_failed_result(item, message) for item in unit]
+        results = _store_together(unit, store, replace=True, progress=progress)
+        return _note_repairs(results, check.problems)
+    if len(unit) > 1:
+        return _store_together(unit, store, replace=False, progress=progress)
+    return [_store_alone(first, store, workers, replace=replace, progress=progress)]
+
+
+def _failed_result(item: RunAssignment, message: str = "") -> FileResult:
+    candidate = item.candidate
+    return FileResult(candidate.path, "failed", run=item.run, format=candidate.probe.format, message=message)
+
+
+def _unchanged_result(item: RunAssignment, progress: Callable[[int], None]) -> FileResult:
+    progress(item.candidate.size_bytes)
+    return changed(
+        _failed_result(item, f"{escape_path(item.candidate.path)}: already in the store"),
+        status="unchanged",
+        source=(item.sha256 or "")[:16],
+    )
+
+
+def _note_repairs(results: list[FileResult], problems: Sequence[FileProblem]) -> list[FileResult]:
+    sentences = tuple(problem.sentence for problem in problems)
+    return [changed(results[0], repaired=sentences), *results[1:]]
+
+
+@dataclass(frozen=True)
+class _ReadSource:
+    """A file that was read, with its rows and its row in `sources`."""
+
+    item: RunAssignment
+    result: ReadResult
+    sink: Sink
+    row: Row
+
+
+@dataclass(frozen=True)
+class _BufferedSource(_ReadSource):
+    sink: BufferedSink
+
+
+def _store_together(unit: Unit, store: Path, *, replace: bool, progress: Callable[[int], None]) -> list[FileResult]:
+    """Read small files one after another and commit them as one; what needs care is stored alone."""
+    results: dict[Path, FileResult] = {}
+    with stores.staging_folder(store) as folder:
+        sources = _complete_all(read_together(unit, folder, progress))
+        while sources:
+            for old in folder.glob("*.parquet"):
+                old.unlink()
+            write_together(folder, [source.sink for source in sources])
+            taken = stores.commit_together(store, folder, [source.row for source in sources], replace=replace)
+            if not taken:
+                break
+            for source in sources:
+                if source.row["source"] in taken:
+                    path = source.item.candidate.path
+                    results[path] = FileResult(path, "unchanged", run=source.item.run, source=str(source.row["source"]))
+            sources = [source for source in sources if source.row["source"] not in taken]
+    results |= {source.item.candidate.path: _stored_result(source) for source in sources}
+    for item in unit:
+        if item.candidate.path not in results:
+            results[item.candidate.path] = _store_alone(item, store, 1, replace=replace, progress=progress)
+    return [results[item.candidate.path] for item in unit]
+
+
+def _complete_all(read: Sequence[BufferedSource]) -> list[_BufferedSource]:
+    """Complete sources that were read together; those with an error are left out."""
+    sources = []
+    for each in read:
+        with suppress(*_FILE_ERRORS):
+            result, row = _complete(each.item, each.result, each.sink, each.sha256)
+            sources.append(_BufferedSource(each.item, result, each.sink, row))
+    return sources
+
+
+def _store_alone(
     item: RunAssignment, store: Path, workers: int, *, replace: bool, progress: Callable[[int], None]
 ) -> FileResult:
     candidate = item.candidate
     path = candidate.path
-    failed = FileResult(path, "failed", run=item.run, format=candidate.probe.format)
+    failed = _failed_result(item)
     try:
         problems: tuple[FileProblem, ...] = ()
         if item.sha256 and not replace:
@@ -220,10 +305,7 @@ def _read_one(
             check = check_source(store, item.run, source)
             problems = check.problems
             if version == candidate.reader.VERSION and check.recorded and not problems:
-                progress(candidate.size_bytes)
-                return changed(
-                    failed, status="unchanged", source=source, message=f"{escape_path(path)}: already in the store"
-                )
+                return _unchanged_result(item, progress)
             replace = version == candidate.reader.VERSION  # its files are damaged, or have no recorded hashes
         with ThreadPoolExecutor(1) as hasher, stores.staging_folder(store) as folder:
             sha256 = hasher.submit(lambda: item.sha256 or hash_source(path))
@@ -241,6 +323,11 @@ def _read_one(
         if wants_tracebacks():
             traceback.print_exc()
         return changed(failed, message=_reader_bug_message(candidate, error))
+
+
+def _concerns_store(error: OSError, store: Path) -> bool:
+    """Whether the error is about the store, not about the file that is read."""
+    return error.errno in _DISK_LIMITS or Path(error.filename or "").is_relative_to(store)
 
 
 def _reader_bug_message(candidate: Candidate, error: Exception) -> str:
@@ -264,7 +351,7 @@ def _store(
     progress: Callable[[int], None],
 ) -> FileResult:
     """Read one file into the staging folder and make it visible."""
-    candidate = item.candidate
+    path = item.candidate.path
     source: Future[str] = Future()
     sha256.add_done_callback(lambda done: _set_source(done, source))
     sinks: list[Sink] = []
@@ -273,37 +360,51 @@ def _store(
         sinks.append(Sink(folder, item.run, source, rank))
         return sinks[-1]
 
-    result = candidate.reader.read(candidate.path, open_sink, workers=workers, progress=progress)
+    result = item.candidate.reader.read(path, open_sink, workers=workers, progress=progress)
     _check_result(result)
-    result = changed(result, diagnostics=result.diagnostics + _diagnose_grouping(item))
     if not sinks:
         raise ReaderBugError("read() opened no sink; call open_sink once, with the file's rank")
-    sink = sinks[0]
+    result, row = _complete(item, result, sinks[0], sha256.result())
+    if not stores.commit(store, folder, row, replace=replace, superseded=item.superseded):
+        return FileResult(path, "unchanged", run=item.run, source=source.result())
+    return _stored_result(_ReadSource(item, result, sinks[0], row))
+
+
+def _complete(item: RunAssignment, result: ReadResult, sink: Sink, sha256: str) -> tuple[ReadResult, Row]:
+    """Add the diagnostics to the sink, and return the result with them and the row of `sources`.
+
+    Raises SourceError if the file has changed since it was discovered.
+    """
+    candidate = item.candidate
+    _check_result(result)
+    result = changed(result, diagnostics=result.diagnostics + _diagnose_grouping(item))
     sink.add("diagnostics", _diagnostic_rows(result))
     row = result.source | {
         "run": item.run,
-        "source": source.result(),
+        "source": sha256[:16],
         "path": escape_path(candidate.path.absolute()),
         "format": candidate.probe.format,
-        "sha256": sha256.result(),
+        "sha256": sha256,
         "size_bytes": candidate.size_bytes,
         "reader_version": candidate.reader.VERSION,
     }
     if stamp_file(candidate.path) != candidate.stamp:
         raise SourceError(candidate.path, "changed while it was read; ingest it again when it is finished")
-    if not stores.commit(store, folder, row, replace=replace, superseded=item.superseded):
-        return FileResult(candidate.path, "unchanged", run=item.run, source=source.result())
-    complete = bool(row["complete"])
+    return result, row
+
+
+def _stored_result(source: _ReadSource) -> FileResult:
+    candidate, result, complete = source.item.candidate, source.result, bool(source.row["complete"])
     return FileResult(
         candidate.path,
         "stored" if complete else "salvaged",
-        run=item.run,
-        source=source.result(),
+        run=source.item.run,
+        source=str(source.row["source"]),
         format=candidate.probe.format,
         events_read=_source_count(result, "events_read"),
         events_kept=_source_count(result, "events_kept"),
         events_skipped=_source_count(result, "events_skipped"),
-        rows=sink.rows,
+        rows=source.sink.rows,
         diagnostics=result.diagnostics,
         message="" if complete else "; ".join(d.message for d in result.diagnostics if d.severity == "error"),
     )

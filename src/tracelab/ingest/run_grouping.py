@@ -17,7 +17,7 @@ from tracelab.ingest.run_identity import StoredSource, assign_folder_runs, read_
 from tracelab.run_names import legal_run_name
 from tracelab.store import commit as stores
 from tracelab.store.integrity import DamagedRowError, check_owner, list_rows, parse_manifest
-from tracelab.store.verification import parse_row
+from tracelab.store.verification import parse_rows
 
 _SUFFIXES = re.compile(
     r"(\.(pt|trace|json|gz|sqlite|csv|txt|log|nvprof|nvvp|ncu-repz?|nsys-rep|qdrep)|_pqtdir)+$", re.IGNORECASE
@@ -43,6 +43,16 @@ class RunAssignment:
     """Sources of the run that were this file before it changed: a run folder may be ingested while the run goes on."""
     repeats: str | None = None
     """Name and run of a file that holds a recording of the same rank at the same time."""
+    stored_part: str | None = None
+    """The name of the files of the commit that holds this source already."""
+    stored_version: str | None = None
+    """The version of the reader that stored it."""
+    in_run_folder: bool = False
+
+    @property
+    def is_stored_together(self) -> bool:
+        """Whether the store has the source in one commit with others."""
+        return self.stored_part is not None and self.stored_part != (self.sha256 or "")[:16]
 
 
 _Kin: TypeAlias = tuple[Path, str, int | None]
@@ -106,10 +116,23 @@ def assign_runs(candidates: list[Candidate], store: Path, run: str | None) -> It
             return (row.source,)
 
         repeated = _find_repeated_ranks(distinct, runs)
-        yield [
-            RunAssignment(item, runs[item.path], hashes.get(item.path), superseded(item), repeated.get(item.path))
-            for item in distinct
-        ]
+        places = {(row.run, row.source): row for row in stored}
+
+        def assign(item: Candidate) -> RunAssignment:
+            run, sha256 = runs[item.path], hashes.get(item.path)
+            row = places.get((run, sha256[:16])) if sha256 else None
+            return RunAssignment(
+                item,
+                run,
+                sha256,
+                superseded(item),
+                repeated.get(item.path),
+                stored_part=row.part if row else None,
+                stored_version=row.reader_version if row else None,
+                in_run_folder=_folder(item) in folder_runs,
+            )
+
+        yield [assign(item) for item in distinct]
 
 
 def _absolute(path: str) -> str:
@@ -196,12 +219,13 @@ def _read_stored_sources(store: Path) -> list[StoredSource]:
         try:
             content = path.read_bytes()
             check_owner(parse_manifest(content), path)
-            row = parse_row(content)
-            sources.append(StoredSource(row["run"], row["source"], row["sha256"], row["size_bytes"], row["path"]))
+            for row in parse_rows(content):
+                names = ("run", "source", "sha256", "size_bytes", "path", "reader_version")
+                sources.append(StoredSource(**{name: row[name] for name in names}, part=path.stem))
         except PermissionError as error:
             raise StoreError(f"{path}: cannot be read ({error.strerror}); make the store's files readable") from error
         except (OSError, DamagedRowError):
-            sources.append(StoredSource(path.parent.name.removeprefix("run="), path.stem))
+            sources.append(StoredSource(path.parent.name.removeprefix("run="), path.stem, part=path.stem))
     return sources
 
 

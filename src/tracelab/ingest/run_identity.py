@@ -31,6 +31,9 @@ class StoredSource:
     sha256: str | None = None
     size_bytes: int | None = None
     path: str | None = None
+    part: str = ""
+    """The name of the files of the commit that holds it."""
+    reader_version: str | None = None
 
 
 @dataclass(frozen=True)
@@ -153,7 +156,7 @@ def _parse_start(content: Mapping[str, object]) -> RunStart | None:
 
 def _read_stored_start(store: Path, row: StoredSource) -> RunStart | None:
     """Return the start of a run whose run.json is in the store."""
-    path = stores.table_file(store, "runs", row.run, row.source)
+    path = stores.table_file(store, "runs", row.run, row.part)
     try:
         rows = pq.read_table(path, columns=["started_at", "host"], partitioning=None).to_pylist()
     except (OSError, pa.ArrowException):

@@ -3,7 +3,7 @@
 import importlib
 import importlib.util
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -118,6 +118,20 @@ class Reader(Protocol):
         Raises SourceError, or NotProfilerDataError where the file turns out to hold no event. A column that does not
         fit the schema raises SchemaMismatchError in the sink: a bug in the reader, which must pass through, too.
         """
+
+
+class BatchReader(Reader, Protocol):
+    """A reader that reads many small files at once, for less than the sum of what each costs."""
+
+    def read_many(
+        self, files: "Sequence[tuple[Path, Callable[[int], Sink]]]", *, progress: Callable[[int], None]
+    ) -> list[ReadResult | None]:
+        """Read each file as `read` does, on one thread; None for a file that `read` must read, with all its errors."""
+
+
+def find_batch_reader(reader: Reader) -> BatchReader | None:
+    """Return the reader as one that reads many files at once, if it is one."""
+    return cast("BatchReader", reader) if hasattr(reader, "read_many") else None
 
 
 class FolderReader(Reader, Protocol):

@@ -9,11 +9,12 @@ import shutil
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
@@ -21,13 +22,18 @@ from tracelab import schema
 from tracelab.errors import StoreError
 from tracelab.store import integrity
 from tracelab.store.integrity import TableFile
-from tracelab.store.verification import parse_row
+from tracelab.store.verification import parse_rows
 
 COMPRESSION = "zstd"
+
+Row = dict[str, object]
+"""The columns of a row of `sources`."""
 
 _PARALLEL_BYTES = 4 << 20
 """Files of less are hashed on one thread: to start others would take longer."""
 _STAGING = ".staging"
+_TOGETHER = "many-"
+"""The names of files with the rows of several sources begin so."""
 _LOCK = ".lock"
 _LOCK_SUFFIX = ".lock"
 
@@ -44,7 +50,7 @@ def committed_reader_version(store: Path, run: str, source: str) -> str | None:
     """
     path = table_file(store, "sources", run, source)
     try:
-        row = parse_row(path.read_bytes())
+        row = parse_rows(path.read_bytes())[0]
     except PermissionError:
         raise
     except (OSError, integrity.DamagedRowError):
@@ -126,7 +132,7 @@ def staging_folder(store: Path) -> Iterator[Path]:
             folder.with_suffix(_LOCK_SUFFIX).unlink(missing_ok=True)
 
 
-def commit(store: Path, folder: Path, row: dict[str, object], *, replace: bool, superseded: Sequence[str] = ()) -> bool:
+def commit(store: Path, folder: Path, row: Row, *, replace: bool, superseded: Sequence[str] = ()) -> bool:
     """Move a staged source into place, its row in `sources` last, and remove the sources that it supersedes first.
 
     Its mark follows the row, and a removal starts with the mark: a mark without a row shows that the row was lost.
@@ -135,33 +141,129 @@ def commit(store: Path, folder: Path, row: dict[str, object], *, replace: bool, 
     nothing if another process stored the same source with the same reader in the meantime.
     """
     run, source = str(row["run"]), str(row["source"])
-    files = _hash_files(sorted(folder.glob("*.parquet")))  # without the lock, which other ingests wait for
-    staged = {table: folder / f"{table}.parquet" for table in files}
-    for path in staged.values():
-        _sync_to_disk(path)
+    files = _stage(folder)  # without the lock, which other ingests wait for
     with FileLock(store / _LOCK):
         if not replace and committed_reader_version(store, run, source) == row["reader_version"]:
             return False
-        # What needs space or rights precedes the removal: its failure must not cost the source that is replaced.
-        staged["sources"] = folder / "sources"
-        stamped = row | {"schema_version": schema.SCHEMA_VERSION, "ingested_at": datetime.now(UTC)}
-        _write_row(staged["sources"], stamped, files)
-        _sync_to_disk(staged["sources"])
-        targets = {table: table_file(store, table, run, source) for table in staged}
-        staged["mark"], targets["mark"] = folder / "mark", integrity.mark_of(targets["sources"])
-        staged["mark"].write_bytes(os.fsencode(str(row.get("path") or "")))
-        for target in targets.values():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if not os.access(target.parent, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target.parent))
+        targets = _stage_rows(store, folder, [row], source, files)
+        for part, sources in _find_parts(store, run, {source, *superseded}).items():
+            _remove_from_part(store, run, part, sources)
         for old in superseded:
-            _remove_source(store, run, old)
-        _remove_source(store, run, source, keep=files)  # replaced below, so that no query misses a file it has listed
-        for table, path in staged.items():
-            if targets[table].is_dir():
-                _remove(targets[table])
-            path.replace(targets[table])
+            _remove_part(store, run, old)
+        _remove_part(store, run, source, keep=files)  # replaced below, so that no query misses a file it has listed
+        _move(targets)
     return True
+
+
+def commit_together(store: Path, folder: Path, rows: Sequence[Row], *, replace: bool = False) -> set[str]:
+    """Move the staged files of several sources of a run into place: one commit, after which all are visible.
+
+    Without `replace`, returns the sources that another process stored in the meantime; if there are any, nothing is
+    changed.
+    """
+    run, sources = str(rows[0]["run"]), {str(row["source"]) for row in rows}
+    files = _stage(folder)
+    part = _name_part(sources)
+    with FileLock(store / _LOCK):
+        alone = {source for source in sources if table_file(store, "sources", run, source).exists()}
+        parts = _find_parts(store, run, sources)
+        if not replace and (alone or parts):
+            return alone.union(*parts.values())
+        targets = _stage_rows(store, folder, rows, part, files)
+        for old, held in parts.items():
+            if old != part:
+                _remove_from_part(store, run, old, held)
+        for source in alone - {part}:
+            _remove_part(store, run, source)
+        _remove_part(store, run, part, keep=files)
+        _move(targets)
+    return set()
+
+
+def remove_part(store: Path, run: str, part: str) -> None:
+    """Remove all sources of one commit."""
+    with FileLock(store / _LOCK):
+        _remove_part(store, run, part)
+
+
+def _stage(folder: Path) -> dict[str, TableFile]:
+    """Flush the staged files to disk; return size and hash of each."""
+    paths = sorted(folder.glob("*.parquet"))
+    files = _hash_files(paths)
+    for path in paths:
+        _sync_to_disk(path)
+    return files
+
+
+def _stage_rows(
+    store: Path, folder: Path, rows: Sequence[Row], part: str, files: Mapping[str, TableFile]
+) -> dict[Path, Path]:
+    """Stage rows and mark of a commit; return where each staged file belongs: tables first, then rows, then the mark.
+
+    What needs space or rights precedes the removal of what is replaced: its failure must not cost that.
+    """
+    run = str(rows[0]["run"])
+    now = datetime.now(UTC)
+    stamped = [row | {"schema_version": schema.SCHEMA_VERSION, "ingested_at": now} for row in rows]
+    _write_rows(folder / "sources", part, stamped, files)
+    _sync_to_disk(folder / "sources")
+    targets = {folder / f"{table}.parquet": table_file(store, table, run, part) for table in files}
+    row_path = targets[folder / "sources"] = table_file(store, "sources", run, part)
+    targets[folder / "mark"] = integrity.mark_of(row_path)
+    (folder / "mark").write_bytes(os.fsencode(str(rows[0].get("path") or "")))
+    for target in targets.values():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not os.access(target.parent, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target.parent))
+    return targets
+
+
+def _move(targets: Mapping[Path, Path]) -> None:
+    for staged, target in targets.items():
+        if target.is_dir():
+            _remove(target)
+        staged.replace(target)
+
+
+def _name_part(sources: Collection[str]) -> str:
+    """Return the name of the files of a commit: that of its source, or one made from all its sources."""
+    if len(sources) == 1:
+        return next(iter(sources))
+    return _TOGETHER + hashlib.sha256(" ".join(sorted(sources)).encode()).hexdigest()[:16]
+
+
+def _find_parts(store: Path, run: str, sources: Collection[str]) -> dict[str, set[str]]:
+    """Return the commits of a run that hold several sources, some of these among them, and which."""
+    parts: dict[str, set[str]] = {}
+    for path in (store / "sources" / f"run={run}").glob(f"{_TOGETHER}*.parquet"):
+        with suppress(OSError, integrity.DamagedRowError):
+            manifest = integrity.parse_manifest(path.read_bytes())
+            if manifest and (held := set(manifest.sources).intersection(sources)):
+                parts[path.stem] = held
+    return parts
+
+
+def _remove_from_part(store: Path, run: str, part: str, sources: Collection[str]) -> None:
+    """Remove some sources of a commit of several: the others become a commit of their own."""
+    rows = parse_rows(table_file(store, "sources", run, part).read_bytes())
+    kept = [row for row in rows if row["source"] not in sources]
+    with staging_folder(store) as folder:
+        if kept:
+            removed = pa.array(sorted(sources))
+            for table in schema.BY_NAME.keys() - {"sources"}:
+                if (path := table_file(store, table, run, part)).exists():
+                    remaining = pq.read_table(path, partitioning=None)
+                    remaining = remaining.filter(pc.invert(pc.is_in(remaining.column("source"), removed)))
+                    if remaining.num_rows:
+                        pq.write_table(
+                            remaining, folder / f"{table}.parquet", compression=COMPRESSION, store_schema=False
+                        )
+            new_part = _name_part({str(row["source"]) for row in kept})
+            targets = _stage_rows(store, folder, kept, new_part, _stage(folder))
+            _remove_part(store, run, part)
+            _move(targets)
+        else:
+            _remove_part(store, run, part)
 
 
 def remove_leftovers(store: Path) -> int:
@@ -201,7 +303,7 @@ def _mark_rows(store: Path) -> None:
             continue
         try:
             content = path.read_bytes()
-            manifest, row = integrity.parse_manifest(content), parse_row(content)
+            manifest, row = integrity.parse_manifest(content), parse_rows(content)[0]
             integrity.check_owner(manifest, path)
         except (OSError, integrity.DamagedRowError):
             continue
@@ -227,10 +329,12 @@ def _hash_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _write_row(path: Path, row: dict[str, object], files: Mapping[str, TableFile]) -> None:
-    """Write the row of a source with its manifest and its seal: the file's own hash, taken with a blank seal."""
-    table = schema.BY_NAME["sources"].rows([row])
-    listed = {"schema_version": row["schema_version"], "run": row["run"], "source": row["source"], "files": files}
+def _write_rows(path: Path, part: str, rows: Sequence[Row], files: Mapping[str, TableFile]) -> None:
+    """Write the rows of a commit with their manifest and seal: the file's own hash, taken with a blank seal."""
+    table = schema.BY_NAME["sources"].rows(rows)
+    listed = {"schema_version": rows[0]["schema_version"], "run": rows[0]["run"], "source": part, "files": files}
+    if len(rows) > 1:
+        listed["sources"] = [row["source"] for row in rows]
     sink = pa.BufferOutputStream()
     # store_schema would repeat the metadata in another form
     with pq.ParquetWriter(sink, table.schema, compression=COMPRESSION, store_schema=False) as writer:
@@ -249,14 +353,14 @@ def _sync_to_disk(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _remove_source(store: Path, run: str, source: str, keep: Collection[str] = ()) -> None:
-    """Remove one source, its row in `sources` first, but for its files of the tables to keep."""
-    row_path = table_file(store, "sources", run, source)
+def _remove_part(store: Path, run: str, part: str, keep: Collection[str] = ()) -> None:
+    """Remove the sources of a commit, their rows in `sources` first, but for the files of the tables to keep."""
+    row_path = table_file(store, "sources", run, part)
     integrity.mark_of(row_path).unlink(missing_ok=True)
     _remove(row_path)
     for table in schema.TABLES:
         if table.name not in keep:
-            _remove(table_file(store, table.name, run, source))
+            _remove(table_file(store, table.name, run, part))
 
 
 def _remove(path: Path) -> None:

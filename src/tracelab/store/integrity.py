@@ -38,12 +38,14 @@ class TableFile(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """The files of a source by table, and the version of the schema that they follow."""
+    """The files of the sources of one commit by table, and the version of the schema that they follow."""
 
     schema_version: str
     files: Mapping[str, TableFile]
     run: str
-    source: str
+    part: str
+    """The name of its files: that of its source, or one made from all its sources."""
+    sources: tuple[str, ...]
 
 
 class DamagedRowError(StoreError):
@@ -78,8 +80,9 @@ def parse_manifest(content: bytes) -> Manifest | None:
     if seal is None or files is None or content[seal] != _compute_seal(content, seal):
         raise DamagedRowError("its SHA-256 differs from the recorded one")
     listed = json.loads(content[files])
+    part = listed.get("source", "")
     tables = {name: TableFile(*file) for name, file in listed["files"].items()}
-    return Manifest(listed["schema_version"], tables, listed.get("run", ""), listed.get("source", ""))
+    return Manifest(listed["schema_version"], tables, listed.get("run", ""), part, tuple(listed.get("sources", [part])))
 
 
 def list_files(store: Path, table: str) -> list[Path]:
@@ -114,8 +117,8 @@ def check_owner(manifest: Manifest | None, row_path: Path) -> None:
     if manifest is None:
         if mark_of(row_path).exists():
             raise DamagedRowError("it has no record of its source's files")
-    elif manifest.source and (f"run={manifest.run}", manifest.source) != (row_path.parent.name, row_path.stem):
-        raise DamagedRowError(f"it is the row of source {manifest.source} of run {manifest.run}")
+    elif manifest.part and (f"run={manifest.run}", manifest.part) != (row_path.parent.name, row_path.stem):
+        raise DamagedRowError(f"it is the row of source {manifest.part} of run {manifest.run}")
 
 
 def read_manifests(store: Path, row_paths: Iterable[Path]) -> dict[Path, Manifest | None]:

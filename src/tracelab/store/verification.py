@@ -70,17 +70,18 @@ class DamagedStoreError(StoreError):
 
 @dataclass(frozen=True)
 class SourceCheck:
-    """The outcome for one source. `recorded`: its row has sizes and hashes; those of older versions have none."""
+    """The outcome for the sources of one commit. `recorded`: its row has sizes and hashes, as all but old ones have."""
 
     row_path: Path
     files: int = 0
     size_bytes: int = 0
     problems: tuple[FileProblem, ...] = ()
     recorded: bool = True
+    sources: int = 1
 
 
 def check_source(store: Path, run: str, source: str, *, hashes: bool = True) -> SourceCheck:
-    """Compare the files of one source with its row; without `hashes` compare sizes only.
+    """Compare the files of one commit, named by its source or part, with its row; without `hashes` compare sizes only.
 
     Reports no problem for a source that is not committed, or that another process replaces meanwhile.
     """
@@ -117,15 +118,15 @@ def find_damaged_file(store: Path, cause: duckdb.Error | UnicodeDecodeError) -> 
     return next((problem for check in checks for problem in check.problems), None)
 
 
-def parse_row(content: bytes) -> dict[str, Any]:
-    """Parse the file of a row. Raises DamagedRowError."""
+def parse_rows(content: bytes) -> list[dict[str, Any]]:
+    """Parse the file of the rows of a commit, at least one. Raises DamagedRowError."""
     parse_manifest(content)
     try:
         with pq.ParquetFile(pa.BufferReader(content)) as file:
-            (row,) = file.read().to_pylist()
+            first, *others = file.read().to_pylist()
     except (OSError, ValueError, pa.ArrowException) as error:
         raise DamagedRowError(str(error).split("\n", 1)[0].rstrip(".")) from error
-    return dict(row)
+    return [first, *others]
 
 
 def run_of(path: Path) -> str:
@@ -170,8 +171,8 @@ def _check_committed(store: Path, row_path: Path, *, hashes: bool) -> SourceChec
 
     try:
         content = row_path.read_bytes()
-        manifest, row = parse_manifest(content), parse_row(content)
-        trace = row["path"]
+        manifest, rows = parse_manifest(content), parse_rows(content)
+        trace = rows[0]["path"] if len(rows) == 1 else os.path.commonpath([row["path"] for row in rows])
         check_owner(manifest, row_path)
     except FileNotFoundError:
         return SourceCheck(row_path)
@@ -194,7 +195,8 @@ def _check_committed(store: Path, row_path: Path, *, hashes: bool) -> SourceChec
         if os.path.lexists(path := store / table / folder / name)
     )
     problems += unlisted
-    return SourceCheck(row_path, 1 + len(paths), sum(file.size_bytes for file in paths.values()), problems)
+    size_bytes = sum(file.size_bytes for file in paths.values())
+    return SourceCheck(row_path, 1 + len(paths), size_bytes, problems, sources=len(rows))
 
 
 def _compare(path: Path, file: TableFile, *, hashes: bool) -> str | None:

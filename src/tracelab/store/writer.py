@@ -1,8 +1,9 @@
 """Write the rows of one source to staged Parquet files, one per table, from several threads."""
 
 import threading
+import uuid
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -125,7 +126,10 @@ class Sink:
             if rows.num_rows:
                 complete = self._complete(name, rows)
                 with turn:
-                    self._writer(name).write(complete)
+                    self._put_complete(name, complete)
+
+    def _put_complete(self, table: str, rows: pa.Table) -> None:
+        self._writer(table).write(rows)
 
     def _writer(self, name: str) -> "_TableWriter":
         if name not in self._writers:
@@ -162,6 +166,66 @@ def _cast_column(table: str, column: schema.Column, values: "pa.ChunkedArray[Any
         raise SchemaMismatchError(table, column.name, problem) from error
 
 
+class BufferedSink(Sink):
+    """Keeps the rows of one small source in memory, for `write_together`; `folder` is for files that readers query."""
+
+    def __init__(self, folder: Path, run: str, source: "Future[str]", rank: int) -> None:
+        super().__init__(folder / uuid.uuid4().hex, run, source, rank)
+        self._buffers: dict[str, list[pa.Table]] = {}
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """Count the rows kept, by table."""
+        return {name: count for name, parts in self._buffers.items() if (count := sum(map(len, parts)))}
+
+    @property
+    def tables(self) -> dict[str, list[pa.Table]]:
+        """The rows, by table, in the order in which they arrived."""
+        return self._buffers
+
+    def close(self) -> None:
+        """Keep the queued rows."""
+        self._write_queue()
+
+    def staged(self, table: str) -> Path | None:
+        """Return a file with the rows of one table, or None if it has no rows."""
+        if not self.rows.get(table):
+            return None
+        self._folder.mkdir(exist_ok=True)
+        path = self._folder / f"{table}.parquet"
+        _write_tables(path, schema.BY_NAME[table], self._buffers[table])
+        return path
+
+    def _put_complete(self, table: str, rows: pa.Table) -> None:
+        self._buffers.setdefault(table, []).append(rows)
+
+    def _rewrite(self, table: str, change: Callable[[pa.Table], pa.Table], more: pa.Table | None = None) -> None:
+        old = self._buffers.get(table, [])
+        changed = [change(rows) for rows in old] if more is None else old
+        self._buffers[table] = [*changed, *([more] if more is not None else [])]
+
+
+def write_together(folder: Path, sinks: Sequence[BufferedSink]) -> None:
+    """Write the rows of several sources to one file a table, source after source, as a commit of many sources has them.
+
+    A file for each source and table would cost some milliseconds each, however few rows it has.
+    """
+    for name, table in schema.BY_NAME.items():
+        parts = [rows for sink in sinks for rows in sink.tables.get(name, ()) if rows.num_rows]
+        if parts:
+            _write_tables(folder / f"{name}.parquet", table, parts)
+
+
+def _write_tables(path: Path, table: schema.Table, parts: Sequence[pa.Table]) -> None:
+    """Write tables to one file. Text is a dictionary where it is one in any of them."""
+    writer = _TableWriter(path, table)
+    arrived = max(parts, key=lambda rows: sum(map(pa.types.is_dictionary, rows.schema.types)))
+    writer.expect(arrived.schema)
+    for rows in parts:
+        writer.write(rows)
+    writer.close()
+
+
 class _TableWriter:
     """Buffers the rows of one table and writes them in large row groups."""
 
@@ -175,9 +239,14 @@ class _TableWriter:
         self._schema: pa.Schema | None = None
         self.rows = 0
 
+    def expect(self, arrived: pa.Schema) -> None:
+        """Set the schema to write by that of rows to come."""
+        self._schema = _write_schema(self._table, arrived)
+
     def write(self, rows: pa.Table) -> None:
         if self._schema is None:
-            self._schema = _write_schema(self._table, rows.schema)
+            self.expect(rows.schema)
+        assert self._schema is not None  # noqa: S101
         rows = _cast_to(self._schema, rows)
         self.rows += rows.num_rows
         self._queue.append(rows)

@@ -97,7 +97,7 @@ class ChunkReader:
 
     def drain(self) -> Iterator[Rows]:
         """Yield the rows of queued events; the readers that drain share them."""
-        while batch := self._queue.take():
+        while not self._queue.is_kept and (batch := self._queue.take()):
             rows = Rows()
             self._mapper.add_rows(*batch, rows)
             yield rows
@@ -142,7 +142,9 @@ class EventQueue:
     Planning a query costs DuckDB the same for any number of rows.
     """
 
-    def __init__(self, readers: int) -> None:
+    def __init__(self, readers: int, *, is_kept: bool = False) -> None:
+        """Make a queue for some readers; `is_kept` leaves the events to `take_all`."""
+        self.is_kept = is_kept
         self._queued: dict[QueueKey, _QueuedEvents] = {}
         self._readers = readers
         self._changed = threading.Condition()
@@ -176,6 +178,11 @@ class EventQueue:
                     return self._pop(largest)
                 self._changed.wait()
         return None
+
+    def take_all(self) -> Iterator[tuple[QueueKey, list[pa.Table]]]:
+        """Yield everything that is queued, by key."""
+        for key in list(self._queued):
+            yield key, self._pop(key)[1]
 
     def _pop(self, key: QueueKey) -> Batch:
         return key[0], self._queued.pop(key).tables

@@ -1,6 +1,7 @@
 """Map parsed events to rows: classify them by shape, compile a mapping to SQL, and run it on DuckDB."""
 
 import contextlib
+import itertools
 import json
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
@@ -9,6 +10,7 @@ from functools import cache
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,6 +21,9 @@ from tracelab.readers.kineto.mapping import COUNTERS, KINDS, LEFTOVER, MAPPINGS,
 from tracelab.readers.kineto.parser.types import Shape
 
 _MAX_BOUND_QUERIES = 256
+
+_LABEL = "table_number"
+"""A column of events from several files: the number of the table that they come from."""
 
 _BASE_COLUMNS: dict[str, pa.DataType] = {
     **dict.fromkeys(("ph", "source_cat", "name", "pid", "tid", LEFTOVER, SECONDARY_LEFTOVER), pa.string()),
@@ -122,9 +127,18 @@ class Mapper:
     """Maps events of one file, a batch of one kind at a time."""
 
     def __init__(self, connection: Connection, gpu_pid: int | None, cut_groups: str = NO_GROUPS) -> None:
-        self._connection = connection
         pid = "NULL" if gpu_pid is None else str(gpu_pid)
-        self._of_file = f"{pid}::bigint as gpu_pid, {cut_groups} as cut_groups"
+        self._init(connection, f"{pid}::bigint as gpu_pid, {cut_groups} as cut_groups", labels=())
+
+    def _init(self, connection: Connection, of_file: str, labels: tuple[str, ...]) -> None:
+        self._connection, self._of_file, self._labels = connection, of_file, labels
+
+    @classmethod
+    def of_many_files(cls, connection: Connection) -> "Mapper":
+        """Return a mapper for events of several files, labeled by `label_events`; its rows keep the label."""
+        mapper = cls.__new__(cls)
+        mapper._init(connection, f"{NO_GROUPS} as cut_groups", labels=(_LABEL,))
+        return mapper
 
     def add_rows(self, kind: int, batch: list[pa.Table], rows: Rows) -> None:
         """Map a batch of events of one kind and add the results to `rows`."""
@@ -158,7 +172,25 @@ class Mapper:
         return self._map(mapping.STEPS, present, _IS_STEP, arguments)
 
     def _map(self, target: Mapping, present: Collection[str], condition: str, leftover: str) -> pa.Table:
-        return self._connection.arrow(_render_query(target, present, condition, leftover, of_file=self._of_file))
+        query = _render_query(target, present, condition, leftover, of_file=self._of_file, labels=self._labels)
+        return self._connection.arrow(query)
+
+
+def label_events(events: pa.Table, number: int, gpu_pid: int | None) -> pa.Table:
+    """Add what `Mapper.of_many_files` needs: the number of this table, and the process of its file's GPU rows."""
+    rows = len(events)
+    numbers = pa.array(np.full(rows, number, np.int32))
+    pids = pa.nulls(rows, pa.int64()) if gpu_pid is None else pa.array(np.full(rows, gpu_pid, np.int64))
+    return events.append_column(_LABEL, numbers).append_column("gpu_pid", pids)
+
+
+def split_by_label(rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+    """Yield each number and its rows, without the label. A mapping keeps the order, so that these are adjacent."""
+    numbers = rows.column(_LABEL).to_numpy()
+    rows = rows.drop_columns(_LABEL)
+    starts = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()
+    for start, end in itertools.pairwise([*starts, len(numbers)]):
+        yield int(numbers[start]), rows.slice(start, end - start)
 
 
 _kind_by_shape: dict[Shape, int] = {}
@@ -184,10 +216,13 @@ def category_sql(column: str) -> str:
     return f"case lower({column}) {whens} else lower({column}) end"
 
 
-def _render_query(target: Mapping, present: Collection[str], condition: str, leftover: str, *, of_file: str) -> str:
+def _render_query(
+    target: Mapping, present: Collection[str], condition: str, leftover: str, *, of_file: str, labels: Sequence[str]
+) -> str:
     """Return the query over `events` that makes the rows of one table; `present` are the arguments with a column.
 
-    `leftover` is SQL for the arguments that this table has no column for, `of_file` for columns equal in all rows.
+    `leftover` is SQL for the arguments that this table has no column for, `of_file` for columns equal in all rows;
+    `labels` are columns to keep.
     """
 
     def reference(keys: tuple[str, ...], kind: str) -> str:
@@ -203,7 +238,7 @@ def _render_query(target: Mapping, present: Collection[str], condition: str, lef
         for column, value in target.columns.items()
     }
     derived = f"{category_sql('source_cat')} as cat, {of_file}"
-    selected = _select_list(target.table, {"args": leftover} | columns)
+    selected = ", ".join([_select_list(target.table, {"args": leftover} | columns), *labels])
     return f"select {selected} from (select *, {derived} from events where {condition})"
 
 

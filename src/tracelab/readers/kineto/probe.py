@@ -1,8 +1,8 @@
 """Read the head and the tail of a trace file: format, rank, clock base, process and time span."""
 
+import math
 import re
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -82,24 +82,19 @@ def read_assumptions(path: Path) -> Assumptions:
 
 
 def time_span_ns(path: Path) -> tuple[int, int] | None:
-    """Return roughly when a trace begins and ends; decompresses the whole file where it is compressed."""
+    """Return when a trace begins and ends, to a microsecond; decompresses the whole file where it is compressed."""
     trace, head, tail = _read_both_ends(path)
     if decompress.is_gzip(path):
         with decompress.open_decompressed(path, DiagnosticCounts(), lambda _: None) as stream:
             while chunk := decompress.read_chunk(stream, HEAD_BYTES):
                 tail = (tail + bytes(chunk))[-HEAD_BYTES:]
         trace.meta |= _search_trailing_keys(tail)
-    times_ns = []
-    for start, dur in _TIMES.findall(head) + _TIMES.findall(tail):
-        start_ns = find_base_ns(trace.meta) + _to_ns(start)
-        times_ns += [start_ns, start_ns + _to_ns(dur or b"0")]
-    times_ns = [time_ns for time_ns in times_ns if time_ns > 0]
-    return (min(times_ns), max(times_ns)) if times_ns else None
-
-
-def _to_ns(us: bytes) -> int:
-    """Return microseconds as whole nanoseconds."""
-    return int(Decimal(us.decode()) * mapping.US_PER_TICK)
+    ends = [tail] if tail.endswith(head) else [head, tail]  # a small file is both
+    times_us = [(float(start), float(dur or 0)) for end in ends for start, dur in _TIMES.findall(end)]
+    base_ns = find_base_ns(trace.meta)
+    times_ns = [base_ns + us * mapping.US_PER_TICK for start, dur in times_us for us in (start, start + dur)]
+    times_ns = [time_ns for time_ns in times_ns if 0 < time_ns < math.inf]
+    return (int(min(times_ns)), int(max(times_ns))) if times_ns else None
 
 
 def find_rank(path: Path, meta: dict[str, Any]) -> int | None:

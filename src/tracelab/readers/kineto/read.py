@@ -3,18 +3,29 @@
 import contextlib
 import io
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from tracelab.errors import SourceError
+import duckdb
+import pyarrow as pa
+
+from tracelab.errors import ReaderBugError, SourceError
 from tracelab.readers import decompress
 from tracelab.readers.base import ReadResult
 from tracelab.readers.kineto import mapping, probe
-from tracelab.readers.kineto.chunk_reader import ChunkReader, EventQueue
+from tracelab.readers.kineto.chunk_reader import ChunkReader, EventQueue, QueueKey
 from tracelab.readers.kineto.chunker import CHUNK_BYTES, CLEAN, Border, Chunk, ChunkBuffer, Chunker, Trace, read_trailer
 from tracelab.readers.kineto.late_events import place_late_events
 from tracelab.readers.kineto.launch_ranges import add_range_collectives
-from tracelab.readers.kineto.mapper import Mapper, Rows, borrow_connection
+from tracelab.readers.kineto.mapper import (
+    Connection,
+    Mapper,
+    Rows,
+    borrow_connection,
+    label_events,
+    split_by_label,
+)
 from tracelab.readers.kineto.metadata import TraceSummary, build_result, metadata_rows
 from tracelab.readers.kineto.parser import borrow_parser, compiled_parser_problem
 from tracelab.readers.kineto.parser.types import ParsedChunk, ParserError
@@ -22,23 +33,114 @@ from tracelab.readers.kineto.probe import Assumptions
 from tracelab.store.writer import Correction, Sink
 
 VERSION = "kineto-9"
+_FILE_ERRORS = (SourceError, ReaderBugError, OSError, duckdb.Error, pa.ArrowException)
 _GZIP_RATIO = 16  # how many times larger a decompressed trace is, roughly
+
+
+@dataclass
+class _Reading:
+    """A trace between its events and its end: what was assumed, what was found."""
+
+    path: Path
+    sink: Sink
+    assumptions: Assumptions
+    trace: Trace = field(default_factory=Trace)
+    summary: TraceSummary = field(default_factory=TraceSummary)
 
 
 def read(path: Path, open_sink: Callable[[int], Sink], *, workers: int, progress: Callable[[int], None]) -> ReadResult:
     """Write the rows of a trace into a sink. Raises SourceError where the file has no events."""
+    reading = _start(path, open_sink)
+    threads = min(workers, _count_useful_threads(path))
+    _read_events(reading, EventQueue(threads), threads=threads, progress=progress)
+    return _finish(reading)
+
+
+def read_many(
+    files: Sequence[tuple[Path, Callable[[int], Sink]]], *, progress: Callable[[int], None]
+) -> list[ReadResult | None]:
+    """Read small traces, each into a sink of its own, and map the events of all together: planning costs per query.
+
+    The result of a file is None where anything is wrong with it: `read` reports what.
+    """
+    readings: list[_Reading | None] = []
+    queued: dict[QueueKey, list[tuple[_Reading, pa.Table]]] = {}
+    for path, open_sink in files:
+        queue = EventQueue(1, is_kept=True)
+        reading: _Reading | None = None
+        with contextlib.suppress(*_FILE_ERRORS):
+            started = _start(path, open_sink)
+            if not started.assumptions.large_groups:  # they are part of a file's queries
+                _read_events(started, queue, threads=1, progress=progress)
+                reading = started
+        readings.append(reading)
+        if reading is not None:
+            for key, tables in queue.take_all():
+                queued.setdefault(key, []).extend((reading, events) for events in tables)
+    with borrow_connection() as connection:
+        for (kind, _), queued_tables in queued.items():
+            _map_together(connection, kind, queued_tables)
+    results: list[ReadResult | None] = []
+    for reading in readings:
+        result = None
+        with contextlib.suppress(*_FILE_ERRORS):
+            result = _finish(reading) if reading else None
+        results.append(result)
+    return results
+
+
+def _map_together(connection: Connection, kind: int, tables: Sequence[tuple[_Reading, pa.Table]]) -> None:
+    """Map events of one kind from several files, and put each file's rows into its sink."""
+    if kind == mapping.COUNTERS:
+        for reading, events in tables:
+            counters = Rows()
+            Mapper(connection, reading.assumptions.gpu_pid).add_rows(kind, [events], counters)
+            _put_rows(reading, counters)
+        return
+    mapped = Rows()
+    labeled = [
+        label_events(events, number, reading.assumptions.gpu_pid) for number, (reading, events) in enumerate(tables)
+    ]
+    Mapper.of_many_files(connection).add_rows(kind, labeled, mapped)
+    for table, rows in mapped.tables:
+        for number, part in split_by_label(rows):
+            _put_rows(tables[number][0], Rows(tables=[(table, part)]))
+
+
+def _put_rows(reading: _Reading, rows: Rows) -> None:
+    reading.summary.add(rows)
+    for table, part in rows.tables:
+        reading.sink.put(table, part)
+
+
+def _start(path: Path, open_sink: Callable[[int], Sink]) -> _Reading:
     assumptions = probe.read_assumptions(path)
-    sink = open_sink(assumptions.rank)
-    trace, summary = Trace(), TraceSummary()
+    reading = _Reading(path, open_sink(assumptions.rank), assumptions)
     if problem := compiled_parser_problem():
-        summary.diagnostics.note("parsed_in_python", problem)
-    with decompress.open_decompressed(path, trace.diagnostics, progress) as stream:
+        reading.summary.diagnostics.note("parsed_in_python", problem)
+    return reading
+
+
+def _read_events(reading: _Reading, queue: EventQueue, *, threads: int, progress: Callable[[int], None]) -> None:
+    """Read all events of a trace."""
+    with decompress.open_decompressed(reading.path, reading.trace.diagnostics, progress) as stream:
         try:
-            threads = min(workers, _count_useful_threads(path))
-            _read_chunks(stream, trace, sink, summary, assumptions, threads=threads, progress=progress)
+            _read_chunks(stream, reading, queue, threads=threads, progress=progress)
         except ParserError as error:
             problem = str(error).splitlines()[0]
-            raise SourceError(path, f"the parser failed ({problem}); free some memory, or report this file") from error
+            message = f"the parser failed ({problem}); free some memory, or report this file"
+            raise SourceError(reading.path, message) from error
+
+
+def _finish(reading: _Reading) -> ReadResult:
+    """Add what belongs to the trace as a whole, once all its rows are in the sink."""
+    path, sink, assumptions, trace, summary = (
+        reading.path,
+        reading.sink,
+        reading.assumptions,
+        reading.trace,
+        reading.summary,
+    )
     summary.diagnostics.merge(trace.diagnostics)
     summary.events_skipped += trace.events_skipped
     if not summary.events and (trace.array_form or not trace.has_events):
@@ -66,18 +168,11 @@ def _count_useful_threads(path: Path) -> int:
 
 
 def _read_chunks(
-    stream: io.RawIOBase,
-    trace: Trace,
-    sink: Sink,
-    summary: TraceSummary,
-    assumptions: Assumptions,
-    *,
-    threads: int,
-    progress: Callable[[int], None],
+    stream: io.RawIOBase, reading: _Reading, queue: EventQueue, *, threads: int, progress: Callable[[int], None]
 ) -> None:
     """Read the chunks on several threads; parser, DuckDB and Arrow release the interpreter while they work."""
-    pool = ReaderThreads(stream, trace, sink, summary)
-    queue = EventQueue(threads)
+    assumptions = reading.assumptions
+    pool = ReaderThreads(stream, reading.trace, reading.sink, reading.summary)
     cut_groups = mapping.NO_GROUPS
     if assumptions.large_groups:
         from tracelab.readers.kineto.process_groups import render_groups
