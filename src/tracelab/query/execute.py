@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from tracelab.errors import NoDataError, TracelabError, UsageError, suggest_close
+from tracelab.output.spans import format_spans
 from tracelab.query.blocks import prune_blocks
 from tracelab.query.spec import PARAMETER, Param, Query, Value
 from tracelab.schema import BY_NAME, named_computations
@@ -299,21 +300,10 @@ def _check_filters(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[
             raise NoDataError(
                 f"{query.name}: {' or '.join(tables)} have no row of {name} {bound[name]}{scope}; "
                 f"there {'is' if len(known) == 1 else 'are'} {name}{'s' * (len(known) != 1)} "
-                + (list_first(known) if name == "run" else _format_spans(known))
+                + (list_first(known) if name == "run" else format_spans(known))
                 + (summary and f"; of {bound[name]} there are{summary.removeprefix(' but')}")
             )
         scope, rows = f"{scope or ' in'} {name} {bound[name]}", remaining
-
-
-def _format_spans(values: Sequence[str | int]) -> str:
-    """Format sorted values, consecutive integers as a span: 0–3, 5."""
-    spans: list[list[str | int]] = []
-    for value in values:
-        if spans and isinstance(value, int) and value - 1 == spans[-1][-1]:
-            spans[-1][1:] = [value]
-        else:
-            spans.append([value])
-    return ", ".join("–".join(map(str, span)) for span in spans)
 
 
 def _literal(value: Value) -> str:
