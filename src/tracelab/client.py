@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tracelab.report.page import Page
     from tracelab.report.summary.text import Summaries
     from tracelab.store.alignment import Alignment
+    from tracelab.store.scope.request import By, Scope
+    from tracelab.store.scope.row_mask import RowMask
 
 
 _INGESTED = pa.schema([(name, pa.string()) for name in ("path", "status", "run", "message")])
@@ -34,17 +36,40 @@ class Lab:
     """An open store. Each call reads the store as it is at that moment, within the limits of memory and time.
 
     With `aligned`, the times of all ranks are on the clock of the lowest: each call measures the offsets of the clocks,
-    or applies those of an `Alignment`.
+    or applies those of an `Alignment`. With `scope`, answers are about that part of each recording: see `scoped`.
     """
 
     store: Path
     memory_limit: str | None = None
     timeout_s: float | None = None
     aligned: "bool | Alignment" = False
+    scope: "Scope | RowMask | None" = None
 
     def __post_init__(self) -> None:
         """Check the time limit."""
         execution.check_timeout(self.timeout_s)
+
+    def scoped(
+        self,
+        *,
+        steps: str | None = None,
+        within: str | None = None,
+        time: str | None = None,
+        stream: str | None = None,
+        linked: bool = False,
+        by: "By" = "launch",
+    ) -> "Lab":
+        """Return the store with queries and SQL restricted to a part of each recording: `lab.scoped(steps="3-5")`.
+
+        `steps` and `stream` are numbers such as "3-5,8" or "10-"; `within` is a regular expression that finds the names
+        of ranges, ops and nn.Modules; `time` is a stretch since the first event of the run, "350ms-1.2s"; `linked`
+        leaves out rows of GPUs whose launch was not recorded. Rows of GPUs count `by` the time of their launch or of
+        their execution. Raises UsageError for what cannot be read.
+        """
+        from tracelab.store.scope.request import Scope
+
+        scope = Scope(steps, within, time, stream, linked, by)
+        return replace(self, scope=scope if scope else None)
 
     def query(self, name: str, *, like: str | None = None, **params: spec.Value) -> Result:
         """Run a query of the library (`queries()` lists them) or an .sql file: `lab.query("nccl_share", rank=0).pl()`.
@@ -52,7 +77,9 @@ class Lab:
         `like="hta"` applies the definition of another tool, where the library has it.
         """
         query = library.find(name, like)
-        return Result(self.run_query(query, params), query.title, query.show)
+        mask = self.row_mask(query, params)
+        table = replace(self, scope=mask).run_query(query, params)
+        return Result(table, query.title, query.show, notes=(mask.note,) if mask else ())
 
     def run_query(self, query: spec.Query, params: Mapping[str, spec.Value]) -> pa.Table:
         """Run a loaded query and return its rows as an Arrow table, in the sandbox where it is not the library's."""
@@ -79,8 +106,8 @@ class Lab:
                 yield rows
             return
         with execute.locate_errors(query):
-            alignment = self.alignment(params.get("run"))
-            with self._open_sandbox(execute.referenced_sql(query), alignment, start_checked) as rows:
+            alignment, mask = self.alignment(params.get("run")), self.row_mask(query, params)
+            with self._open_sandbox(execute.referenced_sql(query), alignment, mask, start_checked) as rows:
                 yield rows
 
     @contextmanager
@@ -88,9 +115,9 @@ class Lab:
         self, query: spec.Query, params: Mapping[str, spec.Value]
     ) -> Iterator[duckdb.DuckDBPyConnection]:
         """Open a session with the tables and macros that a query of the library needs."""
-        alignment = self.alignment(params.get("run"))
+        alignment, mask = self.alignment(params.get("run")), self.row_mask(query, params)
         referenced = execute.referenced_sql(query, params)
-        with session.connect(self.store, referenced=referenced, alignment=alignment) as con:
+        with session.connect(self.store, referenced=referenced, alignment=alignment, mask=mask) as con:
             con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
             execution.limit_memory(con, self.memory_limit)
             with integrity.explain_read_errors(self.store):
@@ -98,14 +125,15 @@ class Lab:
 
     def sql(self, text: str) -> Result:
         """Run one SELECT over the store, in the sandbox of `tracelab sql`: `lab.sql("from runs").pl()`."""
-        with self.open_sql(text) as reader:
-            return Result(reader.read_all())
+        mask = self.row_mask_of_sql(text)
+        with replace(self, scope=mask).open_sql(text) as reader:
+            return Result(reader.read_all(), notes=(mask.note,) if mask else ())
 
     @contextmanager
     def open_sql(self, text: str) -> Iterator[pa.RecordBatchReader]:
         """Start one SELECT in the sandbox and yield a reader that computes its rows when they are read."""
         start = partial(sandbox.stream, text=text, timeout_s=self.timeout_s)
-        with self._open_sandbox(text, self.alignment(), start) as rows:
+        with self._open_sandbox(text, self.alignment(), self.row_mask_of_sql(text), start) as rows:
             yield rows
 
     @contextmanager
@@ -113,6 +141,7 @@ class Lab:
         self,
         text: str,
         alignment: "Alignment | None",
+        mask: "RowMask | None",
         start: Callable[[duckdb.DuckDBPyConnection], AbstractContextManager[pa.RecordBatchReader]],
     ) -> Iterator[pa.RecordBatchReader]:
         """Start a statement in a sandbox with the tables and macros that a text names, else in one with all of them."""
@@ -122,7 +151,11 @@ class Lab:
                 with ExitStack() as opened:
                     con = opened.enter_context(
                         sandbox.connect(
-                            self.store, memory_limit=self.memory_limit, alignment=alignment, referenced=referenced
+                            self.store,
+                            memory_limit=self.memory_limit,
+                            alignment=alignment,
+                            mask=mask,
+                            referenced=referenced,
                         )
                     )
                     rows = opened.enter_context(start(con))
@@ -146,6 +179,50 @@ class Lab:
         deadline = execution.Deadline(self.timeout_s)
         runs = [] if run is None else [str(run)]
         return alignment.measure(self.store, runs, memory_limit=self.memory_limit, deadline=deadline)
+
+    def row_mask(self, query: spec.Query, params: Mapping[str, spec.Value]) -> "RowMask | None":
+        """Return the rows of the scope that a query reads; None without a scope.
+
+        Raises NoDataError where the scope is empty, and UsageError for a query that reads nothing with a place in it.
+        """
+        run, step_name = params.get("run"), params.get("step_name")
+        return self._choose_rows(
+            execute.referenced_sql(query, params),
+            needs=query.needs,
+            runs=None if run is None else [str(run)],
+            step_name=None if step_name is None else str(step_name),
+        )
+
+    def row_mask_of_sql(self, text: str | None = None) -> "RowMask | None":
+        """Return the rows of the scope in the tables that a SQL text names, else in all; None without a scope."""
+        return self._choose_rows(None if text is None else text.lower())
+
+    def _choose_rows(
+        self,
+        referenced: str | None,
+        *,
+        needs: Sequence[str] = (),
+        runs: Sequence[str] | None = None,
+        step_name: str | None = None,
+    ) -> "RowMask | None":
+        if self.scope is None:
+            return None
+        from tracelab.store.scope import row_mask
+        from tracelab.store.scope.request import Scope
+
+        if not isinstance(self.scope, Scope):
+            return self.scope
+        return row_mask.select_rows(
+            self.store,
+            self.scope,
+            step_name=step_name or library.default_step_name(),
+            referenced=referenced,
+            needs=needs,
+            runs=runs,
+            alignment=self.alignment(None if runs is None else runs[0]),
+            memory_limit=self.memory_limit,
+            deadline=execution.Deadline(self.timeout_s),
+        )
 
     def summary(self, *runs: str) -> "Summaries":
         """Summarize the store, or some runs of it: five figures, and the findings that cost most of the time."""

@@ -31,6 +31,27 @@ ALIGNED = click.Option(
     is_flag=True,
     help="Put the times of all ranks on one clock, by the collectives that end at once; see clock_offsets.",
 )
+SCOPE: tuple[click.Option, ...] = (
+    click.Option(["--steps"], metavar="N-M", help="Only these steps, such as 3-5,8 or 10-."),
+    click.Option(
+        ["--within"], metavar="REGEX", help="Only what starts in a range, an op or a module whose name REGEX finds."
+    ),
+    click.Option(
+        ["--time"],
+        metavar="START-END",
+        help="Only this stretch since the first event of the run, such as 350ms-1.2s or 1.2s-.",
+    ),
+    click.Option(["--stream"], metavar="N", help="Only rows of the GPU on these streams, such as 7 or 7,20-24."),
+    click.Option(["--linked"], is_flag=True, help="Only rows of the GPU whose launch was recorded."),
+    click.Option(
+        ["--scope-by"],
+        type=click.Choice(("launch", "execution")),
+        default="launch",
+        show_default=True,
+        help="The time at which a row of the GPU counts for --steps, --within and --time.",
+    ),
+)
+"""The part of each recording that an answer is about; names of the fields of `Scope`, but for scope_by."""
 LIMITS: tuple[click.Option, ...] = (
     click.Option(
         ["--memory-limit"],

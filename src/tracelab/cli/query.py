@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from tracelab.output import table_view
     from tracelab.query.spec import Param, Query
+    from tracelab.store.scope.request import Scope
 
 _MARK = "✓"
 PLOT_SUFFIXES = (".png", ".svg", ".pdf")
@@ -83,6 +84,7 @@ class QueryCommand(click.Command):
                 *_like_option(self.tools),
                 *_selection_options(query),
                 *_query_options(),
+                *_scope_options(query),
                 *_shared_options(),
             ],
             epilog=_examples(query),
@@ -95,15 +97,18 @@ class QueryCommand(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Print parameters, columns and needs before the options that all queries have."""
         names = {param.name for param in self.query.params}
-        records: dict[bool, list[tuple[str, str]]] = {True: [], False: []}
+        scope = {option.name for option in _scope_options(self.query)}
+        records: dict[str, list[tuple[str, str]]] = {"own": [], "scope": [], "shared": []}
         for option in self.get_params(ctx):
             if record := option.get_help_record(ctx):
-                records[option.name in names].append(record)
+                kind = "own" if option.name in names else "scope" if option.name in scope else "shared"
+                records[kind].append(record)
         sections = [
-            ("Parameters", records[True]),
+            ("Parameters", records["own"]),
             ("Columns of the answer", list(self.query.columns.items())),
             ("Needs rows in one of", [(table, _describe_row(table)) for table in self.query.needs]),
-            ("Options", records[False]),
+            ("Scope: the part of each recording that the answer is about", records["scope"]),
+            ("Options", records["shared"]),
         ]
         for title, rows in sections:
             if rows:
@@ -180,6 +185,22 @@ def _selection_options(query: "Query") -> list[click.Parameter]:
     return [option for option in selection if option.opts[0].removeprefix("--") not in own]
 
 
+def _scope_options(query: "Query") -> list[click.Parameter]:
+    """Return the options of the scope; a parameter of the query with such a name replaces one."""
+    own = {param.name for param in query.params}
+    return [option for option in options.SCOPE if option.name not in own]
+
+
+def take_scope(values: dict[str, Any]) -> "Scope | None":
+    """Remove the options of the scope from the values of a command, and return the scope that they make."""
+    given = {str(option.name): values.pop(str(option.name), None) for option in options.SCOPE}
+    if not any(given[name] for name in given if name != "scope_by"):
+        return None
+    from tracelab.store.scope.request import Scope
+
+    return Scope(**{"by" if name == "scope_by" else name: value for name, value in given.items() if value is not None})
+
+
 def _run(query: "Query", **values: Any) -> None:  # noqa: ANN401  options have all types
     """Run one query; `values` are its parameters and the shared options."""
     inherited = click.get_current_context().parent
@@ -187,6 +208,8 @@ def _run(query: "Query", **values: Any) -> None:  # noqa: ANN401  options have a
     given = {name: values.pop(name) for name in (*_SHARED, "plot", "show_sql")}
     own = {param.name for param in query.params}
     given |= {name: None if name in own else values.pop(name, None) for name in _SELECTION}
+    scope = {str(each.name): values.pop(str(each.name), None) for each in _scope_options(query)}
+    given["scope"] = take_scope(scope)
     for name in _SHARED:  # `query --format json NAME` means the same
         if given[name] is None or given[name] is False:
             given[name] = inherited.params.get(name) if inherited else None
@@ -211,10 +234,13 @@ def _run_query(query: "Query", values: dict[str, Any], options: dict[str, Any]) 
     from tracelab.client import Lab
     from tracelab.schema import store_path
 
-    lab = Lab(store_path(options["store"]), options["memory_limit"], options["timeout_s"], bool(options["aligned"]))
+    limits = options["memory_limit"], options["timeout_s"]
+    lab = Lab(store_path(options["store"]), *limits, bool(options["aligned"]), options["scope"])
     notes: list[str] = []
     if alignment := lab.alignment(values.get("run")):
         lab, notes = replace(lab, aligned=alignment), alignment.notes
+    if mask := lab.row_mask(query, values):
+        lab, notes = replace(lab, scope=mask), [*notes, mask.note]
     if picture is not None:
         table = lab.run_query(query, values)
         if answer is not None:

@@ -9,23 +9,28 @@ import click
 
 from tracelab.cli import options
 from tracelab.cli.output import Output
+from tracelab.cli.query import take_scope
 from tracelab.errors import UsageError
 from tracelab.foreign_text import escape_path, print_exact, print_lines
 
 if TYPE_CHECKING:
     from tracelab.client import Lab
+    from tracelab.store.scope.row_mask import RowMask
 
 _EPILOG = """\b
 Examples:
   tracelab sql
   tracelab sql "select name, count(*) from kernels group by all order by 2 desc"
   echo "from runs" | tracelab sql - --format json
+  tracelab sql "select count(*) from kernels" --steps 3-5 --within forward
   tracelab sql "from kernels" -o kernels.parquet --memory-limit 2GB --timeout 60
   (tracelab sql --init; cat mine.sql) | duckdb
 """
 
 
-@click.command(epilog=_EPILOG, params=[options.STORE, *options.OUTPUT, options.ALIGNED, *options.LIMITS])
+@click.command(
+    epilog=_EPILOG, params=[options.STORE, *options.OUTPUT, options.ALIGNED, *options.SCOPE, *options.LIMITS]
+)
 @click.argument("statement", required=False)
 @click.option("--init", is_flag=True, help="Print the SQL that gives any DuckDB client the same views and macros.")
 def command(
@@ -37,7 +42,7 @@ def command(
     init: bool,
     force: bool,
     aligned: bool,
-    **limits: Any,  # noqa: ANN401  a text and a number
+    **others: Any,  # noqa: ANN401  the scope, and the limits: a text and a number
 ) -> None:
     """Run one SELECT over the store; STATEMENT `-` reads it from stdin. Without arguments, start a shell.
 
@@ -48,7 +53,8 @@ def command(
     from tracelab.client import Lab
     from tracelab.schema import store_path
 
-    lab = Lab(store_path(store), **limits, aligned=aligned)
+    scope = take_scope(others)
+    lab = Lab(store_path(store), **others, aligned=aligned, scope=scope)
     if alignment := lab.alignment():
         lab = replace(lab, aligned=alignment)
         for note in alignment.notes:
@@ -58,7 +64,7 @@ def command(
 
         if statement is not None:
             raise UsageError("--init takes no statement")
-        print_exact(session.init_sql(lab.store, alignment))
+        print_exact(session.init_sql(lab.store, alignment, _choose_rows(lab)))
         return
     if statement is None and sys.stdin.isatty() and sys.stdout.isatty():
         if fmt or output:
@@ -66,8 +72,16 @@ def command(
         _start_shell(lab)
         return
     text, destination = _read_statement(statement), Output.of(fmt, output, force=force)
-    with lab.open_sql(text) as rows:
+    with replace(lab, scope=_choose_rows(lab, text)).open_sql(text) as rows:
         destination.emit(rows)
+
+
+def _choose_rows(lab: "Lab", text: str | None = None) -> "RowMask | None":
+    """Choose the rows of the scope, and print what it is."""
+    mask = lab.row_mask_of_sql(text)
+    if mask is not None:
+        print_lines(mask.note, err=True)
+    return mask
 
 
 def _start_shell(lab: "Lab") -> None:
@@ -75,7 +89,9 @@ def _start_shell(lab: "Lab") -> None:
     from tracelab.sql import sandbox
     from tracelab.sql.repl import Shell, run_shell, terminal
 
-    with sandbox.connect(lab.store, memory_limit=lab.memory_limit, alignment=lab.alignment()) as con:
+    with sandbox.connect(
+        lab.store, memory_limit=lab.memory_limit, alignment=lab.alignment(), mask=_choose_rows(lab)
+    ) as con:
         prompt, names = terminal.create_prompt(con, terminal.open_history())
         print_lines(f"tracelab {__version__}, the store {escape_path(lab.store)}; .help lists the commands", err=True)
         run_shell(Shell(con, names.refresh, lab.timeout_s), lab.store, prompt.prompt)

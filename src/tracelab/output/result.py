@@ -24,10 +24,18 @@ class Result:
 
     """
 
-    def __init__(self, table: pa.Table, title: str = "", show: tuple[str, ...] | None = None) -> None:
+    def __init__(
+        self, table: pa.Table, title: str = "", show: tuple[str, ...] | None = None, *, notes: tuple[str, ...] = ()
+    ) -> None:
         self.title = title
+        self._notes = notes
         self._show = show
         self._table = table
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about the answer, such as the scope that it is about."""
+        return self._notes
 
     def arrow(self) -> pa.Table:
         """Return the rows as an Arrow table."""
@@ -98,17 +106,17 @@ class Result:
         )
         if first.num_rows < self._table.num_rows:
             lines.append(f"({first.num_rows} of {self._table.num_rows:,} rows)")
-        return "\n".join(lines)
+        return "\n".join([*lines, *self._notes])
 
     def _repr_html_(self) -> str:
         from tracelab.output.html import table_html
 
         if self._show is None:
-            return table_html(self._table, self.title)
+            return table_html(self._table, self.title, notes=self._notes)
         from tracelab.output.table_view import reduce_columns
 
         reduced, notes = reduce_columns(self._table, self._show, _ALL_COLUMNS_HINT)
-        return table_html(reduced, self.title, notes=notes)
+        return table_html(reduced, self.title, notes=[*notes, *self._notes])
 
 
 class Titles(dict[str, str]):

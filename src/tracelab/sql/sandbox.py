@@ -22,6 +22,7 @@ from tracelab.store import execution, integrity, session
 
 if TYPE_CHECKING:
     from tracelab.store.alignment import Alignment
+    from tracelab.store.scope.row_mask import RowMask
 
 _ONE_SELECT = "the sandbox runs exactly one SELECT (or EXPLAIN of one)"
 
@@ -60,6 +61,7 @@ def connect(
     *,
     memory_limit: str | None = None,
     alignment: "Alignment | None" = None,
+    mask: "RowMask | None" = None,
     referenced: str | None = None,
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a locked session over the store, and close it at the end. Raises UsageError for a wrong memory limit.
@@ -69,7 +71,7 @@ def connect(
     """
     execution.check_memory_limit(memory_limit)
     names = None if referenced is None else referenced.lower()
-    with session.connect(store, comments=names is None, referenced=names, alignment=alignment) as con:
+    with session.connect(store, comments=names is None, referenced=names, alignment=alignment, mask=mask) as con:
         execution.limit_memory(con, memory_limit)
         _lock_down(con, store)
         with integrity.explain_read_errors(store):

@@ -8,6 +8,7 @@ from pathlib import Path
 import duckdb
 
 from tracelab import schema
+from tracelab.output.spans import list_spans
 from tracelab.output.units import Quantity, format_scaled
 from tracelab.store import execution, integrity, session
 
@@ -107,7 +108,7 @@ class AlignedRows:
         """Move the recording window, and name the clock that the source is now on."""
         one = {(each.run, each.source): each for each in self._shifts}
         clocks = "".join(
-            f" when ({_literal(run)}, {_literal(source)}) then {_literal(clock)}"
+            f" when ({session.sql_literal(run)}, {session.sql_literal(source)}) then {session.sql_literal(clock)}"
             for (run, source), clock in self._agreeing.items()
             if run in self._moved_runs
         )
@@ -151,16 +152,12 @@ def _moved_time(time: str) -> str:
 
 def _shift_values(shifts: Sequence[ClockShift]) -> str:
     rows = ", ".join(
-        f"({_literal(each.run)}, {_literal(each.source)}, {each.rank}, {each.offset_ns}::bigint, "
+        f"({session.sql_literal(each.run)}, {session.sql_literal(each.source)}, {each.rank}, {each.offset_ns}::bigint, "
         f"{'null' if each.drift_ppb is None else repr(each.drift_ppb / 1e9)}::double, "
         f"{'null' if each.offset_time_ns is None else each.offset_time_ns}::bigint)"
         for each in shifts
     )
     return f"(values {rows}) as shift(run, source, rank, offset_ns, drift, from_ns)"
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _describe_run(run: str, ranks: list[ClockShift]) -> str:
@@ -187,15 +184,10 @@ def _be(ranks: Sequence[ClockShift]) -> str:
 
 def _list_ranks(ranks: Sequence[ClockShift]) -> str:
     """Return the ranks in words, consecutive ones as a span: ranks 1–3, 6."""
-    spans: list[list[int]] = []
-    for number in sorted(each.rank for each in ranks):
-        if spans and number - 1 == spans[-1][-1]:
-            spans[-1][1:] = [number]
-        else:
-            spans.append([number])
+    spans = list_spans(sorted(each.rank for each in ranks))
     if len(spans) > _MOST_LISTED:
         return f"{len(ranks)} ranks"
-    return f"rank{'s' * (len(ranks) > 1)} {', '.join('–'.join(map(str, span)) for span in spans)}"
+    return f"rank{'s' * (len(ranks) > 1)} {', '.join(spans)}"
 
 
 def _signed(offset_ns: int) -> str:

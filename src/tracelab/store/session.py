@@ -16,6 +16,7 @@ from tracelab.store import integrity, rules
 
 if TYPE_CHECKING:
     from tracelab.store.alignment import Alignment
+    from tracelab.store.scope.row_mask import RowMask
 
 MACROS = QUERIES / "lib"
 
@@ -34,48 +35,70 @@ def connect(
     referenced: str | None = None,
     alignment: "Alignment | None" = None,
     runs: Sequence[str] | None = None,
+    mask: "RowMask | None" = None,
+    numbered: Sequence[str] = (),
 ) -> duckdb.DuckDBPyConnection:
     """Open an in-memory DuckDB with the views and macros of a store.
 
     `comments` adds comments on views and columns, a third of the opening time. `referenced` is SQL that covers all
     later queries; views and macros that it does not need are left out, which saves most of the rest. The views move
-    the times of ranks by the shifts of `alignment`, and have only the rows of `runs` where these are given. Raises
+    the times of ranks by the shifts of `alignment`, and have only the rows of `runs` and of `mask` where these are
+    given. For each table of `numbered`, a view numbered_<table> has its rows with file_row_number and filename. Raises
     NoDataError for a store without sources and StoreError for one of another schema version or with damaged files.
     """
     con = open_duckdb()
     with integrity.explain_read_errors(store):
-        for text in _session_sql(con, store, comments=comments, referenced=referenced, alignment=alignment, runs=runs):
+        rows = _open_rows(con, store, alignment=alignment, runs=runs, mask=mask)
+        for text in _session_sql(rows, store, comments=comments, referenced=referenced, mask=mask):
             run_statements(con, text)
+        for table in numbered:
+            run_statements(con, _create_numbered_view(rows, schema.BY_NAME[table]))
     return con
 
 
-def init_sql(store: Path, alignment: "Alignment | None" = None) -> str:
+def init_sql(store: Path, alignment: "Alignment | None" = None, mask: "RowMask | None" = None) -> str:
     """Render the SQL that creates the store's views, comments and macros in any DuckDB client.
 
     Rows committed later appear by themselves; a table that had no file yet needs the SQL rendered again.
     """
     with integrity.explain_read_errors(store), open_duckdb() as con:
-        return "\n\n".join(_session_sql(con, store, comments=True, referenced=None, alignment=alignment)) + "\n"
+        rows = _open_rows(con, store, alignment=alignment, mask=mask)
+        return "\n\n".join(_session_sql(rows, store, comments=True, referenced=None, mask=mask)) + "\n"
 
 
-def _session_sql(
+def _open_rows(
     con: duckdb.DuckDBPyConnection,
     store: Path,
     *,
-    comments: bool,
-    referenced: str | None,
     alignment: "Alignment | None",
     runs: Sequence[str] | None = None,
-) -> list[str]:
-    root = store.resolve()
-    rows: StoredRows = _open_parquet_rows(con, root, store)
+    mask: "RowMask | None",
+) -> "StoredRows":
+    """Check a store and return the rows that a session shows."""
+    rows: StoredRows = _open_parquet_rows(con, store.resolve(), store)
+    if mask is not None:
+        from tracelab.store.scope.row_mask import MaskedRows
+
+        rows = MaskedRows(rows, mask)
     if runs is not None:
         rows = RowsOfRuns(rows, tuple(runs))
     if alignment is not None:
         from tracelab.store.alignment import AlignedRows
 
         rows = AlignedRows(rows, alignment)
-    return render_session(rows, render_library(root), comments=comments, referenced=referenced)
+    return rows
+
+
+def _session_sql(
+    rows: "StoredRows",
+    store: Path,
+    *,
+    comments: bool,
+    referenced: str | None,
+    mask: "RowMask | None",
+) -> list[str]:
+    texts = render_session(rows, render_library(store.resolve()), comments=comments, referenced=referenced)
+    return texts if mask is None else [mask.render(), *texts]
 
 
 def run_statements(con: duckdb.DuckDBPyConnection, text: str) -> None:
@@ -159,8 +182,9 @@ class ParquetRows:
         return bool(names)
 
     def select(self, table: str) -> str:
-        """Select all columns of all files, and `filename`."""
-        return f"select *, filename from {self.files(table, ', union_by_name = true' if self.mixed else '')}"
+        """Select all columns of all files, `filename` and `file_row_number`."""
+        files = self.files(table, ", union_by_name = true" if self.mixed else "")
+        return f"select *, filename, file_row_number from {files}"
 
     def files(self, table: str, options: str = "") -> str:
         """Read the files of a table."""
@@ -176,12 +200,12 @@ class ParquetRows:
         """
         if table == "sources":
             return ""
-        ours, theirs = (_sql_literal(f"{self.root.as_posix()}/{name}/run=") for name in (table, "sources"))
+        ours, theirs = (sql_literal(f"{self.root.as_posix()}/{name}/run=") for name in (table, "sources"))
         return f"\nwhere filename in (select replace(file, {theirs}, {ours}) from glob({self._glob('sources')}))"
 
     def _glob(self, table: str) -> str:
         escaped = "".join(f"[{char}]" if char in "*?[" else char for char in self.root.as_posix())
-        return _sql_literal(f"{escaped}/{table}/run=*/*.parquet")
+        return sql_literal(f"{escaped}/{table}/run=*/*.parquet")
 
 
 @dataclass(frozen=True)
@@ -202,7 +226,7 @@ class RowsOfRuns:
 
     def select(self, table: str) -> str:
         """Select all stored columns of these runs, and `filename`."""
-        names = ", ".join(map(_sql_literal, self.runs)) or "null"
+        names = ", ".join(map(sql_literal, self.runs)) or "null"
         return f"select * from ({self.rows.select(table)}) where run in ({names})"
 
     def committed(self, table: str) -> str:
@@ -247,16 +271,26 @@ def render_session(
     tables: Sequence[schema.Table] = schema.TABLES
     computed = list(schema.COMPUTED_TABLES.values())
     if referenced is not None:
-        named = schema.named_computations(referenced)
-        computed = [table for each in named for table in each.tables]
-        referenced = "\n".join([referenced, *(text for each in named for text in each.relations.values())])
-        library = [_required_definitions(library, referenced)]
-        words = _words(referenced, *library)
-        tables = [table for table in tables if table.name in words]
+        computed = [table for each in schema.named_computations(referenced) for table in each.tables]
+        library, tables = _narrow(library, referenced)
     views = [*(_create_view(stored, table) for table in tables), *map(_create_placeholder, computed)]
     commented: list[schema.Table | schema.ComputedTable] = [*tables, *computed]
     documented = [_create_comments(table) for table in commented] if comments else []
     return [_SETTINGS, *views, *documented, *library]
+
+
+def referenced_tables(store: Path, referenced: str) -> list[str]:
+    """Return the tables of which a session with `referenced` has views."""
+    return [table.name for table in _narrow(render_library(store.resolve()), referenced)[1]]
+
+
+def _narrow(library: Sequence[str], referenced: str) -> tuple[list[str], list[schema.Table]]:
+    """Return the definitions and the tables that a SQL text needs, with those that its computed tables rest on."""
+    named = schema.named_computations(referenced)
+    texts = "\n".join([referenced, *(text for each in named for text in each.relations.values())])
+    definitions = _required_definitions(library, texts)
+    words = _words(texts, definitions)
+    return [definitions], [table for table in schema.TABLES if table.name in words]
 
 
 def _create_view(stored: StoredRows, table: schema.Table) -> str:
@@ -264,31 +298,37 @@ def _create_view(stored: StoredRows, table: schema.Table) -> str:
     return f"create or replace view {table.name} as\n{rows};"
 
 
+def _create_numbered_view(stored: StoredRows, table: schema.Table) -> str:
+    """Create the view of a table in which a row has its place: `file_row_number` of `filename`."""
+    rows = _select_rows(stored, table, "filename", "file_row_number")
+    return f"create or replace view numbered_{table.name} as\n{rows};"
+
+
 def _create_placeholder(table: schema.ComputedTable) -> str:
     """Create the view that `computed_tables` replaces where a text names the table; other clients get an error."""
     problem = f"tracelab computes {table.name}: query it with `tracelab sql`, or with Lab.sql in Python"
     return (
         f"create or replace view {table.name} as\n"
-        f"select {_null_columns(table.view_columns)} from range(1) where error({_sql_literal(problem)});"
+        f"select {_null_columns(table.view_columns)} from range(1) where error({sql_literal(problem)});"
     )
 
 
 def _create_comments(table: schema.Table | schema.ComputedTable) -> str:
     columns = (
-        f'comment on column {table.name}."{column.name}" is {_sql_literal(column.doc)};'
-        for column in table.view_columns
+        f'comment on column {table.name}."{column.name}" is {sql_literal(column.doc)};' for column in table.view_columns
     )
-    return "\n".join([f"comment on view {table.name} is {_sql_literal(table.row)};", *columns])
+    return "\n".join([f"comment on view {table.name} is {sql_literal(table.row)};", *columns])
 
 
-def _select_rows(stored: StoredRows, table: schema.Table) -> str:
+def _select_rows(stored: StoredRows, table: schema.Table, *places: str) -> str:
     if not stored.has(table.name):
-        return f"select {_null_columns(table.view_columns)} where false"
+        nulls = "".join(f", null as {place}" for place in places)
+        return f"select {_null_columns(table.view_columns)}{nulls} where false"
     columns = ", ".join(
         "try(start_ns + dur_ns) as end_ns" if column.name == "end_ns" else f'"{column.name}"'
         for column in table.view_columns
     )
-    return f"select {columns}\nfrom {_select_typed(stored, table)}{stored.committed(table.name)}"
+    return f"select {', '.join([columns, *places])}\nfrom {_select_typed(stored, table)}{stored.committed(table.name)}"
 
 
 def _select_runs(stored: StoredRows) -> str:
@@ -324,7 +364,8 @@ def _null_columns(columns: Iterable[schema.Column]) -> str:
     return ", ".join(f'null::{column.duckdb} as "{column.name}"' for column in columns)
 
 
-def _sql_literal(value: str) -> str:
+def sql_literal(value: str) -> str:
+    """Return a text as SQL."""
     return "'" + value.replace("'", "''") + "'"
 
 

@@ -1,0 +1,228 @@
+"""Find the stretches of time that a scope consists of: on each thread, in each process, or in each source."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+
+from tracelab.errors import NoDataError, UsageError
+from tracelab.output.spans import format_spans
+from tracelab.store import execution
+from tracelab.store.scope.request import Scope, Span, holds_number
+
+Keys = npt.NDArray[np.uint64]
+Times = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+SOURCE = "hash(run, source)"
+PROCESS = "case when pid is null then hash(run, source, rank) else hash(run, source, rank, pid) end"
+THREAD = "case when tid is null then 0 else hash(run, source, rank, pid, tid) end"
+NO_THREAD = np.uint64(0)
+"""Of a row that runs on no thread, or on one that is not known."""
+
+_LATEST_NS = 1 << 62
+_MOST_NAMED = 5
+
+_STEPS = f"""\
+select coalesce(step, -1) as step, {PROCESS} as process, hash(run, source, rank) as of_rank, start_ns, end_ns
+from steps_of('annotations', $step_name)"""
+
+_NAMES = """\
+select kind, name, regexp_matches(name, $within) as matches
+from (
+    select distinct 'range' as kind, name from annotations where scope = 'cpu'
+    union all
+    select distinct 'op', name from ops
+    union all
+    select distinct 'module', substr(name, 12) from python_frames where starts_with(name, 'nn.Module: ')
+)
+where name is not null"""
+
+_MATCHES = f"""\
+with matched as (
+    select 'range' as kind, name, run, source, rank, pid, tid, start_ns, end_ns
+    from annotations
+    where scope = 'cpu' and list_contains($range, name)
+    union all
+    select 'op', name, run, source, rank, pid, tid, start_ns, end_ns
+    from ops
+    where list_contains($op, name)
+    union all
+    select 'module', substr(name, 12), run, source, rank, pid, tid, start_ns, end_ns
+    from python_frames
+    where starts_with(name, 'nn.Module: ') and list_contains($module, substr(name, 12))
+)
+select
+    kind = 'range' as is_range, {PROCESS} as process, {THREAD} as thread, hash(run, source, rank) as of_rank,
+    start_ns, end_ns
+from matched
+where has_valid_interval(start_ns, end_ns)"""
+
+_AXIS = f"""\
+with events as (
+    select run, source, start_ns, end_ns from gpu_activity
+    union all
+    select run, source, start_ns, end_ns from api_calls
+    union all
+    select run, source, start_ns, end_ns from ops
+    union all
+    select run, source, start_ns, end_ns from annotations
+)
+select {SOURCE} as source, shift_ns, length_ns from axis_of('events')"""
+
+REFERENCED = {"steps": _STEPS, "within": _NAMES + _MATCHES, "time": _AXIS}
+"""The SQL that the conditions of a scope need."""
+
+
+class Stretches:
+    """Stretches of time by key, made disjoint; each begins at its start and lasts to before its end."""
+
+    def __init__(self, keys: Keys, starts: Times, ends: Times) -> None:
+        self._by_key: dict[int, tuple[Times, Times]] = {}
+        order = np.lexsort((starts, keys))
+        keys, starts, ends = keys[order], starts[order], ends[order]
+        changes = np.flatnonzero(keys[1:] != keys[:-1]) + 1
+        for first, last in pairwise((0, *changes, len(keys)) if len(keys) else ()):
+            self._by_key[int(keys[first])] = _merge(starts[first:last], ends[first:last])
+
+    def hold(self, keys: Keys, at_ns: Times) -> Flags:
+        """Return for each row whether its instant lies in a stretch of its key."""
+        held = np.zeros(len(keys), np.bool_)
+        for key in np.unique(keys):
+            known = self._by_key.get(int(key))
+            if known is None:
+                continue
+            starts, ends = known
+            mine = keys == key
+            at = at_ns[mine]
+            place = np.searchsorted(starts, at, side="right") - 1
+            held[mine] = (place >= 0) & (at < ends[place])
+        return held
+
+
+def _merge(starts: Times, ends: Times) -> tuple[Times, Times]:
+    """Return the union of stretches in the order of their starts."""
+    latest = np.maximum.accumulate(ends)
+    begins = np.r_[True, starts[1:] > latest[:-1]]
+    return starts[begins], latest[np.r_[begins[1:], True]]
+
+
+_NOWHERE = Stretches(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of one table: where and when each counts, and the numbers of its source, process and thread."""
+
+    at_ns: Times
+    source: Keys
+    process: Keys
+    thread: Keys
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """One condition: a row meets it in a stretch of its source, its process or its thread.
+
+    A row without a thread meets it in a stretch of any thread of its process, `anywhere`.
+    """
+
+    of_source: Stretches = field(default=_NOWHERE)
+    of_process: Stretches = field(default=_NOWHERE)
+    of_thread: Stretches = field(default=_NOWHERE)
+    anywhere: Stretches = field(default=_NOWHERE)
+
+    def hold(self, rows: Rows) -> Flags:
+        """Return for each row whether it meets the condition."""
+        threadless = rows.thread == NO_THREAD
+        held = self.of_source.hold(rows.source, rows.at_ns) | self.of_process.hold(rows.process, rows.at_ns)
+        held |= self.of_thread.hold(rows.thread, rows.at_ns)
+        if threadless.any():
+            held[threadless] |= self.anywhere.hold(rows.process[threadless], rows.at_ns[threadless])
+        return held
+
+
+def find_criteria(con: duckdb.DuckDBPyConnection, scope: Scope, step_name: str) -> tuple[list[Criterion], list[str]]:
+    """Return the conditions of time, and what each found in words. Raises NoDataError where one finds nothing."""
+    found = []
+    if scope.steps is not None:
+        found.append(_find_steps(con, scope.step_numbers, step_name))
+    if scope.within is not None:
+        found.append(_find_within(con, scope.within))
+    if (stretch := scope.stretch) is not None:
+        found.append(_find_stretch(con, stretch, str(scope.time)))
+    return [criterion for criterion, _ in found], [words for _, words in found]
+
+
+def _find_steps(con: duckdb.DuckDBPyConnection, numbers: tuple[Span, ...], step_name: str) -> tuple[Criterion, str]:
+    rows = _fetch(con, _STEPS, {"step_name": step_name})
+    known = np.unique(rows["step"][rows["step"] >= 0]).tolist()
+    wanted = [step for step in known if holds_number(numbers, step)]
+    if not known:
+        raise NoDataError(
+            "no range marks a step: use --step-name where the query has it to name their ranges, or --within or --time"
+        )
+    if not wanted:
+        raise NoDataError(f"the scope has no step; there are steps {format_spans(known)}")
+    stretches = _gather(rows, ("process", "of_rank"), np.isin(rows["step"], wanted))
+    return Criterion(of_process=stretches), f"steps {format_spans(wanted)} of {format_spans(known)}"
+
+
+def _find_within(con: duckdb.DuckDBPyConnection, pattern: str) -> tuple[Criterion, str]:
+    try:
+        named = con.execute(_NAMES, {"within": pattern}).fetchall()
+    except duckdb.InvalidInputException as error:
+        reason = str(error).removeprefix("Invalid Input Error: ")
+        raise UsageError(f"--within {pattern!r} is no regular expression: {reason}") from error
+    names: dict[str, list[str]] = {
+        kind: sorted(name for each, name, matches in named if each == kind and matches) for kind in _KINDS
+    }
+    if not any(names.values()):
+        known = sorted({str(name) for _, name, _ in named})
+        near = difflib.get_close_matches(pattern, known, n=_MOST_NAMED, cutoff=0.0)
+        hint = f"nearest: {', '.join(near)}" if near else "none is recorded"
+        raise NoDataError(f"the name of no range, op or module matches {pattern!r}; {hint}")
+    rows = _fetch(con, _MATCHES, names)
+    in_process = rows["is_range"]
+    criterion = Criterion(
+        of_process=_gather(rows, ("process", "of_rank"), in_process),
+        of_thread=_gather(rows, ("thread",), ~in_process & (rows["thread"] != NO_THREAD)),
+        anywhere=_gather(rows, ("process", "of_rank"), np.ones_like(in_process)),
+    )
+    return criterion, "within " + " and ".join(_list_names(kind, names[kind]) for kind in _KINDS if names[kind])
+
+
+_KINDS = ("range", "op", "module")
+
+
+def _find_stretch(con: duckdb.DuckDBPyConnection, stretch: Span, text: str) -> tuple[Criterion, str]:
+    rows = _fetch(con, _AXIS, {})
+    longest = max(map(int, rows["length_ns"]), default=0)
+    if stretch.first >= longest:
+        raise NoDataError(f"the time {text} has no event: the longest run lasts {longest / 1e9:.6g} s")
+    starts = stretch.first - rows["shift_ns"]
+    ends = np.full_like(starts, _LATEST_NS) if stretch.last is None else stretch.last - rows["shift_ns"]
+    of_source = Stretches(rows["source"], starts, ends)
+    return Criterion(of_source=of_source), f"time {text}"
+
+
+def _gather(rows: Mapping[str, npt.NDArray[Any]], keys: Sequence[str], which: Flags) -> Stretches:
+    """Return the stretches of some rows, each under its key of every kind."""
+    starts, ends = (np.tile(rows[time][which], len(keys)) for time in ("start_ns", "end_ns"))
+    return Stretches(np.concatenate([rows[key][which] for key in keys]), starts, ends)
+
+
+def _fetch(con: duckdb.DuckDBPyConnection, sql: str, values: Mapping[str, object]) -> dict[str, npt.NDArray[Any]]:
+    """Run a statement and return its columns, which have no NULL."""
+    table = execution.fetch_table(con, sql, values)
+    return {name: table[name].to_numpy() for name in table.column_names}
+
+
+def _list_names(kind: str, names: list[str]) -> str:
+    listed = ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
+    return f"{len(names)} {kind}{'s' * (len(names) > 1)} ({listed})"

@@ -1,0 +1,120 @@
+"""What a scope is made of: steps, ranges, a stretch of time, streams, as texts that a person writes."""
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal, get_args
+
+from tracelab.errors import UsageError
+
+By = Literal["launch", "execution"]
+BY: tuple[str, ...] = get_args(By)
+
+_NUMBERS = re.compile(r"(?P<first>\d+)(?P<open>-(?P<last>\d+)?)?")
+_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9}
+_TIME = r"\d+(?:\.\d+)?(?:ns|us|µs|ms|s)"
+_STRETCH = re.compile(rf"(?P<first>0|{_TIME})-(?P<last>{_TIME})?")
+
+
+@dataclass(frozen=True)
+class Span:
+    """Whole numbers from `first` to `last`, None for no end; of numbers `last` belongs to it, of times it does not."""
+
+    first: int
+    last: int | None
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The part of each recording that an answer is about: the rows that meet all of its conditions.
+
+    `steps` are numbers such as "3-5,8" or "10-", and so are those of `stream`. `within` is a regular expression: what
+    starts while a range, an op or an nn.Module runs whose name it finds. `time` is a stretch since the first event of
+    the run, such as "350ms-1.2s". `linked` leaves out rows of GPUs whose launch was not recorded. `by` is the time at
+    which rows of GPUs count: of their launch, or of their execution. Raises UsageError for what cannot be read.
+    """
+
+    steps: str | None = None
+    within: str | None = None
+    time: str | None = None
+    stream: str | None = None
+    linked: bool = False
+    by: By = "launch"
+
+    def __post_init__(self) -> None:
+        """Check that all conditions can be read."""
+        _ = self.step_numbers, self.stream_numbers, self.stretch
+        if self.by not in BY:
+            raise UsageError(f"rows of GPUs count by {' or '.join(BY)}, not by {self.by!r}")
+
+    def __bool__(self) -> bool:
+        """Return whether there is any condition."""
+        return self.linked or any(each is not None for each in (self.steps, self.within, self.time, self.stream))
+
+    @property
+    def is_of_gpus(self) -> bool:
+        """Whether all rows of CPUs meet all conditions."""
+        return self.steps is None and self.within is None and self.time is None
+
+    @property
+    def step_numbers(self) -> tuple[Span, ...]:
+        """The numbers of the steps; empty where any will do."""
+        return _parse_numbers("steps", self.steps)
+
+    @property
+    def stream_numbers(self) -> tuple[Span, ...]:
+        """The numbers of the streams; empty where any will do."""
+        return _parse_numbers("streams", self.stream)
+
+    @property
+    def stretch(self) -> Span | None:
+        """The stretch of time in ns; None where any time will do."""
+        if self.time is None:
+            return None
+        match = _STRETCH.fullmatch(self.time.replace(" ", ""))
+        if match is None:
+            raise UsageError(
+                f"{self.time!r} is no stretch of time; write START-END with units, such as 350ms-1.2s or 1.2s-"
+            )
+        last = match["last"]
+        span = Span(_parse_time(match["first"]), None if last is None else _parse_time(last))
+        if span.last is not None and span.last <= span.first:
+            raise UsageError(f"the stretch of time {self.time!r} ends before it begins")
+        return span
+
+    def describe(self) -> str:
+        """Return the conditions in words."""
+        parts = [
+            self.steps is not None and f"steps {self.steps}",
+            self.within is not None and f"within {self.within!r}",
+            self.time is not None and f"time {self.time}",
+            self.stream is not None and f"stream {self.stream}",
+            self.linked and "linked",
+        ]
+        return ", ".join(part for part in parts if part)
+
+
+def holds_number(spans: tuple[Span, ...], number: int) -> bool:
+    """Return whether one of the spans has the number."""
+    return any(span.first <= number and (span.last is None or number <= span.last) for span in spans)
+
+
+def _parse_numbers(what: str, text: str | None) -> tuple[Span, ...]:
+    if text is None:
+        return ()
+    spans = []
+    for part in text.split(","):
+        match = _NUMBERS.fullmatch(part.strip())
+        if match is None:
+            raise UsageError(f"{text!r} are no {what}; write numbers and spans, such as 3-5,8 or 10-")
+        first = int(match["first"])
+        last = None if match["open"] == "-" else int(match["last"] or first)
+        if last is not None and last < first:
+            raise UsageError(f"the {what} {part.strip()!r} end before they begin; write the lower number first")
+        spans.append(Span(first, last))
+    return tuple(spans)
+
+
+def _parse_time(text: str) -> int:
+    number = text.rstrip("nuµms")
+    return int(Decimal(number) * _UNITS[text[len(number) :]]) if text != number else int(number)

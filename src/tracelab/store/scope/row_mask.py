@@ -1,0 +1,354 @@
+"""Choose the rows of a scope: one bit for each row of each file, which the views of a session read."""
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tracelab import schema
+from tracelab.errors import NoDataError, UsageError
+from tracelab.output.spans import format_spans
+from tracelab.store import execution, integrity, session
+from tracelab.store.alignment import Alignment
+from tracelab.store.scope.criteria import (
+    PROCESS,
+    REFERENCED,
+    SOURCE,
+    THREAD,
+    Criterion,
+    Flags,
+    Keys,
+    Rows,
+    Times,
+    find_criteria,
+)
+from tracelab.store.scope.request import Scope, holds_number
+
+_NEVER = np.iinfo(np.int64).min
+"""Stands for NULL."""
+_BATCH_ROWS = 122_880
+_NUMBERED = "numbered_"
+_CALLS = f"""\
+select
+    {PROCESS} as process, {THREAD} as thread, correlation,
+    start_ns as at_ns
+from api_calls
+where correlation is not null and has_valid_interval(start_ns, end_ns)"""
+
+
+def _time_column(table: schema.Table) -> str | None:
+    names = {column.name for column in table.columns}
+    return next((name for name in ("start_ns", "time_ns") if name in names), None)
+
+
+_OUTSIDE_OF_RECORDINGS = frozenset({"steps", "host_samples"})
+"""Tables with times that no profiler recorded: a collector wrote them."""
+SCOPED_TABLES = tuple(
+    table.name
+    for table in schema.TABLES
+    if table.kind != "plain" and _time_column(table) and table.name not in _OUTSIDE_OF_RECORDINGS
+)
+"""The tables whose rows lie inside or outside of a scope; it leaves the others whole."""
+
+
+_TABLES_OF_GPUS = tuple(
+    name for name in SCOPED_TABLES if schema.BY_NAME[name].kind == "gpu" or name in {"annotations", "collectives"}
+)
+
+
+@dataclass(frozen=True)
+class RowMask:
+    """The rows of a scope: for each file of the tables a string of bits, the first one that of its first row."""
+
+    scope: Scope
+    tables: frozenset[str]
+    bits: Mapping[str, bytes]
+    note: str
+
+    def render(self) -> str:
+        """Render the statements that create the table of bits, which the views join."""
+        rows = ",\n".join(
+            f"({session.sql_literal(path)}, from_base64('{base64.b64encode(bits).decode()}')::bit)"
+            for path, bits in self.bits.items()
+        )
+        values = f"(values\n{rows}\n) as scoped(path, bits)" if rows else "(select '', null::bit where false)"
+        return (
+            f"create schema if not exists {SCHEMA};\n"
+            f"create or replace table {SCHEMA}.files(path, bits) as from {values};"
+        )
+
+
+SCHEMA = "scope"
+
+
+class MaskedRows:
+    """The stored rows of a scope; `StoredRows` of a session."""
+
+    def __init__(self, rows: session.StoredRows, mask: RowMask) -> None:
+        self._rows = rows
+        self._tables = mask.tables
+
+    @property
+    def mixed(self) -> bool:
+        """Whether some rows may lack columns of the schema, or have others."""
+        return self._rows.mixed
+
+    def has(self, table: str) -> bool:
+        """Return whether there may be rows of the table."""
+        return self._rows.has(table)
+
+    def committed(self, table: str) -> str:
+        """Filter on `filename` that keeps the rows of committed sources."""
+        return self._rows.committed(table)
+
+    def select(self, table: str) -> str:
+        """Select all stored columns of the rows in the scope, and `filename`."""
+        stored = self._rows.select(table)
+        if table not in self._tables:
+            return stored
+        return (
+            f"select stored.*\nfrom ({stored}) as stored\n"
+            f"join {SCHEMA}.files as scoped on stored.filename = scoped.path\n"
+            "where case when stored.file_row_number < bit_length(scoped.bits)\n"
+            "    then get_bit(scoped.bits, stored.file_row_number::integer) = 1 else false end"
+        )
+
+
+@dataclass
+class _Counts:
+    """How many rows of a table are in the scope."""
+
+    kept: int = 0
+    all: int = 0
+
+
+@dataclass
+class _Tally:
+    """What the rows turned out to be."""
+
+    tables: dict[str, _Counts] = field(default_factory=dict)
+    streams: set[int] = field(default_factory=set)
+    unlinked: int = 0
+    """Rows of GPUs in the scope whose launch was not recorded."""
+
+
+def select_rows(  # noqa: PLR0913  one for each thing that a session depends on
+    store: Path,
+    scope: Scope,
+    *,
+    step_name: str,
+    referenced: str | None = None,
+    needs: Sequence[str] = (),
+    runs: Sequence[str] | None = None,
+    alignment: Alignment | None = None,
+    memory_limit: str | None = None,
+    deadline: execution.Deadline | None = None,
+) -> RowMask:
+    """Choose the rows of a scope: of the tables that the SQL `referenced` reads, else of all; of `runs`, else of all.
+
+    `step_name` is the regular expression that finds the names of steps. `needs` are tables of which one must have a row
+    in the scope. Raises NoDataError where the scope is empty, with what there is, and UsageError where it cannot apply.
+    """
+    if needs and not set(needs) & set(SCOPED_TABLES):
+        raise UsageError(f"no scope applies to {' and '.join(needs)}: only rows of a recording have a place in one")
+    may_differ = _TABLES_OF_GPUS if scope.is_of_gpus else SCOPED_TABLES
+    read = None if referenced is None else session.referenced_tables(store, referenced)
+    chosen = [table for table in may_differ if read is None or table in read]
+    names = [*(REFERENCED[name] for name in REFERENCED if getattr(scope, name) is not None), _CALLS, *chosen]
+    with (
+        session.connect(
+            store, referenced="\n".join(names), alignment=alignment, runs=runs, numbered=tuple(chosen)
+        ) as con,
+        integrity.explain_read_errors(store),
+        execution.translate_errors(),
+    ):
+        con.execute("set enable_progress_bar = false").fetchall()
+        execution.limit_memory(con, memory_limit)
+        chooser = _Chooser(con, scope, step_name, chosen, tuple(needs))
+        return execution.run_interruptible(con, chooser.choose, deadline)
+
+
+class _Chooser:
+    """One pass over the tables of a session."""
+
+    def __init__(
+        self, con: duckdb.DuckDBPyConnection, scope: Scope, step_name: str, tables: list[str], needs: tuple[str, ...]
+    ) -> None:
+        self._con = con
+        self._scope = scope
+        self._step_name = step_name
+        self._tables = tables
+        self._needs = needs
+        self._tally = _Tally()
+
+    def choose(self) -> RowMask:
+        """Return the mask. Raises NoDataError where the scope is empty."""
+        criteria, found = find_criteria(self._con, self._scope, self._step_name)
+        calls = _read_calls(self._con) if self._reads_calls() else None
+        bits: dict[str, bytes] = {}
+        for table in self._tables:
+            bits |= self._choose_rows(table, criteria, calls)
+        self._check_streams()
+        note = self._describe(found)
+        counted = [self._tally.tables[table] for table in self._needs or self._tables if table in self._tally.tables]
+        if any(each.all for each in counted) and not any(each.kept for each in counted):
+            raise NoDataError(f"no row lies in the scope: {note.removeprefix('Scope: ')}")
+        return RowMask(self._scope, frozenset(self._tables), bits, note)
+
+    def _reads_calls(self) -> bool:
+        on_gpu = any(schema.BY_NAME[table].kind == "gpu" or table == "collectives" for table in self._tables)
+        return on_gpu and (self._scope.linked or self._scope.by == "launch")
+
+    def _choose_rows(self, table: str, criteria: Sequence[Criterion], calls: "_Calls | None") -> dict[str, bytes]:
+        """Return the bits of each file of a table, and count its rows."""
+        files = self._con.execute(
+            f"select hash(filename), filename, max(file_row_number) from {_NUMBERED}{table} group by filename"
+        ).fetchall()
+        chosen = {number: np.zeros(int(last) + 1, np.bool_) for number, _, last in files}
+        counts = self._tally.tables.setdefault(table, _Counts())
+        for batch in self._read_batches(table):
+            kept = self._hold(batch, criteria, calls)
+            counts.all += len(kept)
+            counts.kept += int(kept.sum())
+            for number in np.unique(batch.file[kept]):
+                chosen[int(number)][batch.row[kept & (batch.file == number)]] = True
+        return {path: np.packbits(_pad(chosen[number])).tobytes() for number, path, _ in files}
+
+    def _hold(self, batch: "_Batch", criteria: Sequence[Criterion], calls: "_Calls | None") -> Flags:
+        """Return for each row whether it is in the scope."""
+        rows, on_gpu = batch.rows, batch.on_gpu
+        kept = np.ones(len(on_gpu), np.bool_)
+        linked = np.zeros(len(on_gpu), np.bool_)
+        if calls is not None and on_gpu.any():
+            rows, linked = calls.place(batch, by_launch=self._scope.by == "launch")
+            if self._scope.linked:
+                kept &= linked | ~batch.has_launch
+        for criterion in criteria:
+            kept &= criterion.hold(rows)
+        if self._scope.stream is not None:
+            streams = np.unique(batch.stream[on_gpu & kept])
+            self._tally.streams |= set(streams[streams != _NEVER].tolist())
+            wanted = [each for each in streams.tolist() if holds_number(self._scope.stream_numbers, each)]
+            kept &= ~on_gpu | np.isin(batch.stream, wanted)
+        self._tally.unlinked += int((kept & batch.has_launch & ~linked).sum())
+        return kept
+
+    def _read_batches(self, table: str) -> Iterator["_Batch"]:
+        reader = self._con.sql(_render_places(schema.BY_NAME[table])).to_arrow_reader(_BATCH_ROWS)
+        for batch in reader:
+            execution.check_interrupted()
+            yield _Batch.of(batch)
+
+    def _check_streams(self) -> None:
+        streams = sorted(self._tally.streams)
+        if self._scope.stream is None or any(holds_number(self._scope.stream_numbers, each) for each in streams):
+            return
+        there = f"there are streams {format_spans(streams)}" if streams else "no such row has a stream"
+        raise NoDataError(f"no row of a GPU in the scope is on stream {self._scope.stream}; {there}")
+
+    def _describe(self, found: Sequence[str]) -> str:
+        """Return what the scope is, and how many rows it has, as a sentence."""
+        scope = self._scope
+        parts = list(found)
+        if scope.stream is not None:
+            parts.append(f"stream {scope.stream}")
+        if scope.linked:
+            parts.append("with a recorded launch")
+        shown = {table: each for table, each in self._tally.tables.items() if each.all}
+        shown = {table: shown[table] for table in self._needs if table in shown} or shown
+        rows = ", ".join(f"{each.kept:,} of {each.all:,} {table}" for table, each in shown.items())
+        whole = [table for table in self._needs if table not in SCOPED_TABLES and schema.BY_NAME[table].kind != "plain"]
+        if whole:
+            rows += f", and all {' and '.join(whole)}"
+        by = f"rows of GPUs by the time of their {scope.by}" if found else ""
+        unlinked = ""
+        if self._tally.unlinked and found and scope.by == "launch":
+            unlinked = f" {self._tally.unlinked:,} rows of GPUs without a recorded launch count by their own start."
+        return f"Scope: {'; '.join(part for part in (', '.join(parts), by, rows) if part)}.{unlinked}"
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Some rows of a table, with what decides whether they are in a scope."""
+
+    file: Keys
+    row: Times
+    rows: Rows
+    on_gpu: Flags
+    has_launch: Flags
+    stream: Times
+    correlation: Times
+
+    @classmethod
+    def of(cls, batch: pa.RecordBatch) -> "_Batch":
+        columns = {
+            name: column.to_numpy(zero_copy_only=False)
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        }
+        rows = Rows(*(columns.pop(name) for name in ("at_ns", "source", "process", "thread")))
+        return cls(rows=rows, **columns)
+
+
+def _render_places(table: schema.Table) -> str:
+    """Render the statement that reads where and when each row of a table counts."""
+    names = {column.name for column in table.columns}
+    is_gpu = table.kind == "gpu"
+    on_gpu, has_launch = {
+        "annotations": ("coalesce(scope = 'gpu', false)", "false"),
+        "collectives": ("coalesce(origin = 'kernel', false)",) * 2,
+    }.get(table.name, ("true", "true") if is_gpu else ("false", "false"))
+    thread = f"case when {on_gpu} then 0 else {THREAD} end" if "tid" in names else "0"
+
+    def value(column: str | None) -> str:
+        return f"cast({f'coalesce({column}, {_NEVER})' if column in names else _NEVER} as bigint)"
+
+    return (
+        f"select hash(filename) as file, file_row_number as row, {value(_time_column(table))} as at_ns,\n"
+        f"    {SOURCE} as source, {PROCESS} as process, ({thread})::ubigint as thread,\n"
+        f"    {on_gpu} as on_gpu, {has_launch} as has_launch,\n"
+        f"    {value('stream')} as stream, {value('correlation')} as correlation\nfrom {_NUMBERED}{table.name}"
+    )
+
+
+def _pad(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Return the flags with as many more as fill the last byte."""
+    return np.pad(flags, (0, -len(flags) % 8))
+
+
+class _Calls:
+    """The calls that launch: of each process in the order of their correlations, the first one of each."""
+
+    def __init__(self, process: Keys, thread: Keys, correlation: Times, at_ns: Times) -> None:
+        order = np.lexsort((at_ns, correlation, process))
+        process, correlation = process[order], correlation[order]
+        first = np.r_[True, (process[1:] != process[:-1]) | (correlation[1:] != correlation[:-1])][: len(process)]
+        self._correlation, self._process = correlation[first], process[first]
+        self._thread, self._at_ns = thread[order][first], at_ns[order][first]
+
+    def place(self, batch: _Batch, *, by_launch: bool) -> tuple[Rows, Flags]:
+        """Return where the rows of a batch count, and which have a launch: of these, time and thread of the launch."""
+        rows = batch.rows
+        at_ns, thread = rows.at_ns.copy(), rows.thread.copy()
+        linked = np.zeros(len(at_ns), np.bool_)
+        for process in np.unique(rows.process[batch.has_launch]):
+            first, last = np.searchsorted(self._process, [process, process], side="left")
+            last = np.searchsorted(self._process, process, side="right")
+            mine = np.flatnonzero(batch.has_launch & (rows.process == process) & (batch.correlation != _NEVER))
+            place = first + np.searchsorted(self._correlation[first:last], batch.correlation[mine])
+            known = place < last
+            known[known] = self._correlation[place[known]] == batch.correlation[mine[known]]
+            mine, place = mine[known], place[known]
+            linked[mine] = True
+            if by_launch:
+                at_ns[mine], thread[mine] = self._at_ns[place], self._thread[place]
+        return Rows(at_ns, rows.source, rows.process, thread), linked
+
+
+def _read_calls(con: duckdb.DuckDBPyConnection) -> _Calls:
+    table = execution.fetch_table(con, _CALLS)
+    return _Calls(*(table[name].to_numpy() for name in ("process", "thread", "correlation", "at_ns")))

@@ -1,0 +1,429 @@
+"""Sessions restricted to a part of a recording: their views have only its rows, whatever reads them."""
+
+import random
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests import stores
+from tests.build import build_store
+from tests.properties import examples
+from tracelab.cli import main, options
+from tracelab.client import Lab
+from tracelab.errors import NoDataError, UsageError
+from tracelab.query import library
+from tracelab.store.scope.request import Scope
+
+MAIN, ENGINE = 1, 2
+
+
+def row(start: int, dur: int | None = 10, **values: Any) -> dict[str, Any]:
+    return {"pid": 10, "start_ns": start, "dur_ns": dur} | values
+
+
+def on(tid: int, start: int, dur: int | None = 10, **values: Any) -> dict[str, Any]:
+    return row(start, dur, tid=tid) | values
+
+
+def mark(start: int, dur: int, name: str, **values: Any) -> dict[str, Any]:
+    return on(MAIN, start, dur, name=name, scope="cpu") | values
+
+
+def call(start: int, correlation: int, tid: int = MAIN) -> dict[str, Any]:
+    return on(tid, start, api="runtime", name="cudaLaunchKernel", correlation=correlation)
+
+
+def work(start: int, name: str, correlation: int | None = None, stream: int = 7) -> dict[str, Any]:
+    return row(start, 30, device=0, stream=stream, name=name, correlation=correlation)
+
+
+TWO_STEPS: dict[str, list[dict[str, Any]]] = {
+    "annotations": [
+        mark(0, 90, "ProfilerStep#0"),
+        mark(100, 90, "ProfilerStep#1"),
+        mark(110, 20, "forward"),
+        mark(140, 40, "backward"),
+    ],
+    "ops": [
+        on(MAIN, 10, 20, name="aten::mm"),
+        on(MAIN, 112, 15, name="aten::mm"),
+        on(ENGINE, 145, 30, name="MmBackward"),
+    ],
+    "python_frames": [on(MAIN, 111, 18, name="nn.Module: Linear_0"), on(MAIN, 108, 30, name="train.py(3): forward")],
+    "api_calls": [call(15, 1), call(115, 2), call(150, 3, ENGINE), call(170, 4, ENGINE)],
+    "kernels": [
+        work(5, "unlinked", 99),
+        work(105, "late", 1),
+        work(125, "mm", 2),
+        work(185, "mm_backward", 3, stream=20),
+        work(220, "sum", 4),
+    ],
+    "memcpys": [row(130, 5, device=0, stream=7, direction="HtoD")],
+    "memory_events": [{"pid": 10, "tid": MAIN, "time_ns": 113, "size_bytes": 8}],
+}
+
+
+@pytest.fixture(scope="module")
+def two_steps(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_store(tmp_path_factory.mktemp("scope") / "lab", TWO_STEPS)
+
+
+def names_in(store: Path, **scope: Any) -> list[str]:
+    rows = Lab(store).scoped(**scope).sql("select name from kernels order by start_ns").to_pylist()
+    return [each["name"] for each in rows]
+
+
+def count(store: Path, table: str, **scope: Any) -> int:
+    return int(Lab(store).scoped(**scope).sql(f"select count(*) as n from {table}").to_pylist()[0]["n"])
+
+
+@pytest.mark.parametrize(
+    ("scope", "expected"),
+    [
+        ({}, ["unlinked", "late", "mm", "mm_backward", "sum"]),
+        ({"steps": "0"}, ["unlinked", "late"]),
+        ({"steps": "1"}, ["mm", "mm_backward", "sum"]),
+        ({"steps": "0-1"}, ["unlinked", "late", "mm", "mm_backward", "sum"]),
+        ({"steps": "0", "by": "execution"}, ["unlinked"]),
+        ({"steps": "1", "by": "execution"}, ["late", "mm", "mm_backward"]),
+        ({"within": "^forward$"}, ["mm"]),
+        ({"within": "backward"}, ["mm_backward", "sum"]),
+        ({"within": "Linear"}, ["mm"]),
+        ({"within": "aten::mm"}, ["late", "mm"]),
+        ({"within": "MmBackward"}, ["mm_backward", "sum"]),
+        ({"within": "MmBackward", "by": "execution"}, None),
+        ({"within": "aten::mm", "by": "execution"}, ["mm"]),
+        ({"stream": "20"}, ["mm_backward"]),
+        ({"stream": "1-19,20"}, ["unlinked", "late", "mm", "mm_backward", "sum"]),
+        ({"linked": True}, ["late", "mm", "mm_backward", "sum"]),
+        ({"steps": "1", "stream": "7", "linked": True}, ["mm", "sum"]),
+        ({"time": "0-115ns"}, ["unlinked", "late"]),
+        ({"time": "115ns-"}, ["mm", "mm_backward", "sum"]),
+        ({"time": "0.115us-150ns"}, ["mm"]),
+        ({"time": "0-115ns", "by": "execution"}, ["unlinked", "late"]),
+        ({"time": "0-126ns", "by": "execution"}, ["unlinked", "late", "mm"]),
+    ],
+)
+def test_kernels_count_where_they_were_launched_or_ran(
+    two_steps: Path, scope: dict[str, Any], expected: list[str] | None
+) -> None:
+    if expected is None:
+        with pytest.raises(NoDataError, match=r"no row lies in the scope: within 1 op \(MmBackward\)"):
+            names_in(two_steps, **scope)
+    else:
+        assert names_in(two_steps, **scope) == expected
+
+
+@pytest.mark.parametrize(
+    ("scope", "counts"),
+    [
+        ({"steps": "0"}, {"annotations": 1, "ops": 1, "api_calls": 1, "memcpys": 0, "python_frames": 0}),
+        ({"steps": "1"}, {"annotations": 3, "ops": 2, "api_calls": 3, "memcpys": 1, "memory_events": 1}),
+        ({"within": "^forward"}, {"annotations": 1, "ops": 1, "python_frames": 1, "memory_events": 1, "memcpys": 0}),
+        ({"within": "Linear"}, {"annotations": 0, "ops": 1, "api_calls": 1, "python_frames": 1, "memory_events": 1}),
+        ({"stream": "20"}, {"annotations": 4, "ops": 3, "api_calls": 4, "memcpys": 0, "gpu_activity": 1}),
+    ],
+)
+def test_rows_of_a_cpu_count_where_they_begin(two_steps: Path, scope: dict[str, Any], counts: dict[str, int]) -> None:
+    lab = Lab(two_steps).scoped(**scope)
+    columns = ", ".join(f"(select count(*) from {table}) as {table}" for table in counts)
+    assert lab.sql(f"select {columns}").to_pylist() == [counts]
+
+
+def test_every_query_has_the_scope_and_says_so(two_steps: Path) -> None:
+    lab = Lab(two_steps).scoped(steps="1")
+    answer = lab.query("gpu_breakdown")
+    assert [(row["compute_ns"], row["window_ns"]) for row in answer.to_pylist()] == [(90, 125)]
+    assert answer.notes == (
+        "Scope: steps 1 of 0–1; rows of GPUs by the time of their launch; 3 of 5 kernels, 1 of 1 memcpys. "
+        "1 rows of GPUs without a recorded launch count by their own start.",
+    )
+    assert str(answer).endswith(answer.notes[0])
+    assert {row["step"] for row in lab.query("step_breakdown").to_pylist()} == {1, None}
+
+
+def test_a_query_whose_own_parameter_names_steps_decides_what_a_step_is(two_steps: Path) -> None:
+    with pytest.raises(NoDataError, match="no range marks a step"):
+        Lab(two_steps).scoped(steps="1").query("step_breakdown", step_name="^epoch")
+
+
+@pytest.mark.parametrize(
+    ("scope", "sentence"),
+    [
+        ({"steps": "7"}, "the scope has no step; there are steps 0–1"),
+        ({"within": "forwrd"}, "the name of no range, op or module matches 'forwrd'; nearest: forward, "),
+        ({"stream": "9"}, "no row of a GPU in the scope is on stream 9; there are streams 7, 20"),
+        ({"steps": "0", "stream": "20"}, "no row of a GPU in the scope is on stream 20; there are streams 7"),
+        ({"time": "1s-2s"}, "the time 1s-2s has no event: the longest run lasts 2.5e-07 s"),
+        ({"time": "90ns-99ns"}, "no row lies in the scope: time 90ns-99ns; rows of GPUs"),
+    ],
+)
+def test_an_empty_scope_is_an_error_that_lists_what_there_is(
+    two_steps: Path, scope: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(NoDataError) as error:
+        Lab(two_steps).scoped(**scope).query("kernel_summary")
+    assert str(error.value).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("scope", "sentence"),
+    [
+        ({"steps": "x"}, "'x' are no steps; write numbers and spans, such as 3-5,8 or 10-"),
+        ({"steps": "5-3"}, "the steps '5-3' end before they begin"),
+        ({"time": "1.2-2"}, "'1.2-2' is no stretch of time"),
+        ({"time": "2s-1s"}, "the stretch of time '2s-1s' ends before it begins"),
+        ({"within": "("}, "--within '(' is no regular expression"),
+        ({"steps": "0", "by": "end"}, "rows of GPUs count by launch or execution, not by 'end'"),
+    ],
+)
+def test_a_scope_that_cannot_be_read_is_an_error(two_steps: Path, scope: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UsageError) as error:
+        Lab(two_steps).scoped(**scope).query("kernel_summary")
+    assert str(error.value).startswith(sentence)
+
+
+def test_a_query_of_rows_outside_of_recordings_takes_no_scope(two_steps: Path) -> None:
+    with pytest.raises(UsageError, match="no scope applies to steps: only rows of a recording have a place in one"):
+        Lab(two_steps).scoped(steps="0").query("sweep_throughput")
+
+
+def test_no_query_of_the_library_has_a_parameter_that_hides_an_option_of_the_scope() -> None:
+    queries = [*library.library().values(), *(each for tools in library.variants().values() for each in tools.values())]
+    names = {option.name for option in options.SCOPE}
+    assert not {(query.name, param.name) for query in queries for param in query.params if param.name in names}
+
+
+def test_files_of_a_store_do_not_change(two_steps: Path) -> None:
+    files = {path: path.read_bytes() for path in two_steps.rglob("*.parquet")}
+    assert len(names_in(two_steps, steps="1")) == 3
+    assert {path: path.read_bytes() for path in two_steps.rglob("*.parquet")} == files
+
+
+def test_commands_have_options_and_print_the_scope(two_steps: Path) -> None:
+    where = ["--store", str(two_steps)]
+    result = CliRunner().invoke(
+        main, ["query", "kernel_concurrency", "--steps", "1", "--scope-by", "execution", *where]
+    )
+    assert result.stdout.splitlines()[1].split(",")[3] == "3"
+    assert result.stderr == ("Scope: steps 1 of 0–1; rows of GPUs by the time of their execution; 3 of 5 kernels.\n")
+    result = CliRunner().invoke(main, ["sql", "select count(*) as n from KERNELS", "--stream", "20", *where])
+    assert (result.stdout, result.stderr[:17]) == ("n\n1\n", "Scope: stream 20;")
+    result = CliRunner().invoke(main, ["sql", "--init", "--within", "^forward$", *where])
+    with duckdb.connect() as con:
+        con.execute(result.stdout)
+        assert con.sql("select name from kernels").fetchall() == [("mm",)]
+
+
+def test_a_file_of_sql_is_scoped_in_the_sandbox(two_steps: Path, tmp_path: Path) -> None:
+    path = tmp_path / "names.sql"
+    path.write_text(
+        '-- Names.\n-- /// query\n-- title = "Names"\n-- needs = ["kernels"]\n-- [columns]\n-- name = "Name."\n-- ///\n'
+        "select name from kernels order by name"
+    )
+    assert Lab(two_steps).scoped(steps="0").query(str(path)).to_pylist() == [{"name": "late"}, {"name": "unlinked"}]
+
+
+def test_ranks_that_are_moved_to_one_clock_keep_their_steps(tmp_path_factory: pytest.TempPathFactory) -> None:
+    lab = Lab(stores.four_ranks(tmp_path_factory.getbasetemp().parent))
+    (step,) = {row["step"] for row in lab.query("step_breakdown", rank=0).to_pylist()[:1]}
+    plain, aligned = (
+        Lab(lab.store, aligned=aligned)
+        .scoped(steps=str(step))
+        .sql("select rank, count(*) as n from kernels group by 1 order by 1")
+        for aligned in (False, True)
+    )
+    assert plain.to_pylist() == aligned.to_pylist()
+
+
+def test_all_of_a_recording_is_the_recording(tmp_path_factory: pytest.TempPathFactory) -> None:
+    lab = Lab(stores.four_ranks(tmp_path_factory.getbasetemp().parent))
+    for name in ("gpu_breakdown", "op_kernels", "critical_path"):
+        assert lab.scoped(time="0-").query(name).to_pylist() == lab.query(name).to_pylist()
+
+
+def test_steps_and_what_lies_outside_add_up_to_the_whole(tmp_path_factory: pytest.TempPathFactory) -> None:
+    lab = Lab(stores.four_ranks(tmp_path_factory.getbasetemp().parent))
+    tables = ("kernels", "memcpys", "ops", "api_calls")
+    sums = " union all ".join(f"select count(*), sum(dur_ns)::bigint from {table}" for table in tables)
+
+    def add_up(*scopes: dict[str, str]) -> list[int]:
+        rows = [lab.scoped(**scope).sql(f"select * from ({sums}) as sums(n, dur_ns)").to_pylist() for scope in scopes]
+        return [sum(each[at][key] or 0 for each in rows) for at in range(len(tables)) for key in ("n", "dur_ns")]
+
+    steps = sorted({row["step"] for row in lab.query("step_breakdown", rank=0).to_pylist()} - {None})
+    assert len(steps) > 1
+    assert add_up(*({"steps": str(step)} for step in steps)) == add_up({"steps": f"{steps[0]}-"})
+    assert add_up({"time": "0-31.5ms"}, {"time": "31.5ms-"}) == add_up({})
+
+
+# The same by brute force: each row is compared with each stretch.
+
+Recording = dict[str, list[dict[str, Any]]]
+
+
+def random_recording(seed: int) -> Recording:
+    """Return rows of two ranks whose times collide, with NULL where a source may have it."""
+    rng = random.Random(seed)
+
+    def place(**values: Any) -> dict[str, Any]:
+        rank = rng.randrange(2)
+        known = {"source": f"s{rank}", "rank": rank, "pid": 10 + rank}
+        return known | {"start_ns": rng.randrange(100), "dur_ns": rng.choice([0, 5, 9, 30])} | values
+
+    def host(**values: Any) -> dict[str, Any]:
+        return place(tid=rng.choice([1, 1, 2, 2, None])) | values
+
+    def gpu(**values: Any) -> dict[str, Any]:
+        return place(device=0, stream=rng.choice([7, 20, 21]), correlation=rng.choice([*range(25), None])) | values
+
+    steps = [
+        {
+            "source": f"s{rank}",
+            "rank": rank,
+            "pid": 10 + rank,
+            "tid": 1,
+            "start_ns": at * 20 + rank,
+            "dur_ns": 15 + 5 * (at % 2),
+        }
+        | {"name": f"Step {at}", "scope": "cpu"}
+        for rank in range(2)
+        for at in range(4)
+    ]
+    names = ["forward", "backward", "aten::mm"]
+    return {
+        "annotations": [*steps, *(host(name=rng.choice(names), scope=rng.choice(["cpu", "gpu"])) for _ in range(12))],
+        "ops": [host(name=rng.choice(names)) for _ in range(20)],
+        "python_frames": [host(name=rng.choice(["nn.Module: Net_0", "a.py: forward"])) for _ in range(10)],
+        "api_calls": [host(correlation=rng.choice([*range(20), None]), api="runtime") for _ in range(30)],
+        "kernels": [gpu(name="k") for _ in range(40)],
+        "memcpys": [gpu(direction="HtoD") for _ in range(10)],
+        "collectives": [gpu(origin=rng.choice(["kernel", "op"]), tid=1) for _ in range(10)],
+        "counters": [
+            {"source": "s0", "pid": rng.choice([10, None]), "time_ns": at, "name": "c"} for at in range(0, 100, 9)
+        ],
+    }
+
+
+class Oracle:
+    """Rows of a scope, in plain Python."""
+
+    def __init__(self, recording: Recording, scope: Scope) -> None:
+        self.recording = recording
+        self.scope = scope
+        timed = [each for name in ("annotations", "ops", "api_calls", "kernels", "memcpys") for each in recording[name]]
+        self.zero = min(each["start_ns"] for each in timed)
+
+    def numbers_in(self, text: str | None, number: int | None) -> bool:
+        if text is None:
+            return True
+        for part in text.split(","):
+            first, dash, last = part.partition("-")
+            if number is not None and int(first) <= number <= (int(last) if last else number if dash else int(first)):
+                return True
+        return False
+
+    def steps(self, each: Mapping[str, Any]) -> list[tuple[int, int]]:
+        marks = sorted(
+            (mark["start_ns"], mark["start_ns"] + mark["dur_ns"], int(mark["name"].split()[1]))
+            for mark in self.recording["annotations"]
+            if mark["name"].startswith("Step ") and self.same(mark, each, ("source",))
+        )
+        ends = [*(start for start, _, _ in marks[1:]), *(end for _, end, _ in marks[-1:])]
+        return [(m[0], end) for m, end in zip(marks, ends, strict=True) if self.numbers_in(self.scope.steps, m[2])]
+
+    def same(self, one: Mapping[str, Any], other: Mapping[str, Any], keys: tuple[str, ...]) -> bool:
+        return all(one.get(key) == other.get(key) for key in keys)
+
+    def within(self, each: Mapping[str, Any], tid: int | None) -> Iterator[tuple[int, int]]:
+        marks = [
+            *((mark, True) for mark in self.recording["annotations"] if mark["scope"] == "cpu"),
+            *((mark, False) for mark in self.recording["ops"]),
+            *((mark, False) for mark in self.recording["python_frames"] if mark["name"].startswith("nn.Module: ")),
+        ]
+        for mark, is_range in marks:
+            is_named = str(self.scope.within) in mark["name"].removeprefix("nn.Module: ")
+            on_thread = is_range or tid is None or mark["tid"] == tid
+            if is_named and on_thread and self.same(mark, each, ("source",)):
+                yield mark["start_ns"], mark["start_ns"] + mark["dur_ns"]
+
+    def holds(self, table: str, each: Mapping[str, Any]) -> bool:
+        on_gpu = table in ("kernels", "memcpys") or each.get("origin") == "kernel" or each.get("scope") == "gpu"
+        launches = table in ("kernels", "memcpys") or each.get("origin") == "kernel"
+        at, tid = each.get("start_ns", each.get("time_ns")), None if on_gpu else each.get("tid")
+        calls = [
+            call
+            for call in self.recording["api_calls"]
+            if launches and call["correlation"] is not None and self.same(call, each, ("source", "correlation"))
+        ]
+        first = min(calls, key=lambda call: call["start_ns"], default=None)
+        if first is not None and self.scope.by == "launch":
+            at = first["start_ns"]
+            tid = {call["tid"] for call in calls if call["start_ns"] == at}.pop()
+        if self.scope.linked and launches and first is None:
+            return False
+        if self.scope.stream is not None and on_gpu and not self.numbers_in(self.scope.stream, each.get("stream")):
+            return False
+        if self.scope.steps is not None and not any(start <= at < end for start, end in self.steps(each)):
+            return False
+        if self.scope.within is not None and not any(start <= at < end for start, end in self.within(each, tid)):
+            return False
+        stretch = self.scope.stretch
+        return stretch is None or (
+            at >= stretch.first + self.zero and (stretch.last is None or at < stretch.last + self.zero)
+        )
+
+
+def unambiguous(recording: Recording) -> Recording:
+    """Leave out calls that begin together and have the same correlation: which thread launched is then not defined."""
+    seen: set[tuple[object, ...]] = set()
+    calls = []
+    for each in recording["api_calls"]:
+        key = (each["source"], each["correlation"], each["start_ns"])
+        if key not in seen:
+            calls.append(each)
+            seen.add(key)
+    return recording | {"api_calls": calls}
+
+
+RECORDINGS = [unambiguous(random_recording(seed)) for seed in range(3)]
+
+
+@pytest.fixture(scope="module")
+def random_stores(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("random")
+    clocks = {"sources": [{"source": f"s{rank}", "clock": "unix"} for rank in range(2)]}
+    return [build_store(folder / f"lab{number}", each | clocks) for number, each in enumerate(RECORDINGS)]
+
+
+SCOPES = st.builds(
+    Scope,
+    steps=st.sampled_from([None, "0", "1-2", "0,3-"]),
+    within=st.sampled_from([None, "forward", "mm", "Net", "ward"]),
+    time=st.sampled_from([None, "0-50ns", "30ns-", "10ns-90ns"]),
+    stream=st.sampled_from([None, None, "7", "20-"]),
+    linked=st.booleans(),
+    by=st.sampled_from(["launch", "execution"]),
+)
+
+
+@examples(25)
+@given(number=st.integers(0, 2), scope=SCOPES)
+def test_the_rows_are_those_of_a_plain_comparison(random_stores: list[Path], number: int, scope: Scope) -> None:
+    recording, store = RECORDINGS[number], random_stores[number]
+    oracle = Oracle(recording, scope)
+    expected = {table: sum(oracle.holds(table, each) for each in rows) for table, rows in recording.items()}
+    columns = ", ".join(f"(select count(*) from {table}) as {table}" for table in recording)
+    try:
+        answer = Lab(store, scope=scope if scope else None).sql(f"select {columns}").to_pylist()
+    except NoDataError:
+        on_gpu = sum(expected[table] for table in ("kernels", "memcpys"))
+        assert not on_gpu if scope.stream is not None else not any(expected.values())
+    else:
+        assert answer == [expected]
