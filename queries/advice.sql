@@ -36,6 +36,8 @@
 -- [report]
 -- section = "rules"
 -- order = 1
+-- row = "GPU[s]"
+-- row_key = "concat_ws(' ', rank, device)"
 -- ok_text = "No rule of the Visual Profiler applies: each measure is within its threshold, or its potential saving is too small a part of the window."
 -- unknown = "The rules of the Visual Profiler have nothing to judge: nothing that ran on a device took any time that is known."
 -- [[report.findings]]

@@ -36,7 +36,8 @@
 -- [report]
 -- section = "host"
 -- order = 0
--- row = "thread[s]"
+-- row = "rank[s]"
+-- row_key = "rank"
 -- ok_text = "In each rank without a GPU, some thread runs an op, communicates or waits for data for at least 90 % of the window."
 -- unknown = "How long the ranks run no op is not known: no rank has an op with a duration above 0."
 -- [[report.findings]]
@@ -44,6 +45,7 @@
 -- by = "no_work_ns"
 -- cost = { ns = "no_work_ns", rows = "place = 1 and gpus = 0", adds = true, topics = ["host"], detail = 1 }
 -- text = "[{where}: ]for {no_work_ns of window_ns} of the window no thread runs an op, communicates or waits for data."
+-- every = "{where}: for {no_work_ns of window_ns} of the windows no thread runs an op, communicates or waits for data."
 -- advice = "It is Python between the ops, or work that no op marks: the ranges and Python frames of the timeline (recorded `with_stack=True`) show which. Mark the loading of data, and fuse or compile small ops."
 -- ///
 with marked as not materialized (

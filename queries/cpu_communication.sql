@@ -8,7 +8,7 @@
 -- show = ["run", "rank", "collective", "backend", "calls", "busy_ns", "exposed_ns", "exposed_ratio"]
 -- chart = { kind = "bars", x = "rank", y = ["busy_ns", "exposed_ns"], by = "run" }
 -- [params]
--- common = ["run", "rank"]
+-- common = ["run", "rank", "step_name"]
 -- [columns]
 -- common = ["run", "rank"]
 -- collective = "Kind of collective, or all."
@@ -20,10 +20,13 @@
 -- window_ns = "First start to last end of the ops, kernels and communication of the rank."
 -- of_window_ratio = "busy_ns / window_ns."
 -- exposed_ratio = "exposed_ns / window_ns."
+-- exposed_kind = "Of all: the kind with most of exposed_ns."
+-- exposed_step = "Of all: the step with most of that, by the marks of the rank."
 -- [report]
 -- section = "communication"
 -- order = 5
--- row = "kind[s] of collective"
+-- row = "rank[s]"
+-- row_key = "rank"
 -- show_if = "calls > 0"
 -- without = "no range is communication on the CPU: record several processes that communicate by gloo or MPI"
 -- ok_text = "Exposed communication on the CPU takes at most 10 % of the window of every rank."
@@ -32,7 +35,9 @@
 -- when = "collective = 'all' and exposed_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "exposed_ns"
 -- cost = { ns = "exposed_ns", rows = "collective = 'all'", adds = true, topics = ["waiting", "transfer", "receiving"], detail = 1 }
--- text = "[{where}: ]communication by {backend} takes {busy_ns of window_ns} of the window, and {exposed_ns of window_ns} while nothing computes."
+-- text = "[{where}: ]communication by {backend} takes {busy_ns of window_ns} of the window, and {exposed_ns of window_ns} while nothing computes[, most in {exposed_kind}][, worst in step {exposed_step}]."
+-- every = "{where}: communication by {backend} takes {busy_ns of window_ns} of the windows, and {exposed_ns of window_ns} while nothing computes[, most in {exposed_kind}][, worst in step {exposed_step} of rank {rank}]."
+-- step = "exposed_step"
 -- advice = "Overlap it with the backward pass (DDP's buckets), send less, or look for the rank that enters last."
 -- ///
 with spans as (
@@ -55,7 +60,21 @@ parts as materialized (
     union all
     select run, source, rank, device, start_ns, end_ns, dur_ns, prefix, 'all' from communication
 ),
-computing as (
+marked as (
+    select run, source, rank, pid, name, scope, start_ns, end_ns
+    from annotations
+    where matches(run, $run) and matches(rank, $rank)
+),
+steps as materialized (
+    from steps_of('marked', $step_name)
+),
+labelled as (
+    select run, source, rank, device, start_ns, end_ns, 'all' as part, collective as label from communication
+),
+in_steps as (
+    from with_entered_step('labelled', 'steps')
+),
+computing as materialized (
     select run, source, rank, null::int as device, start_ns, end_ns
     from ops
     where is_computing_op(name)
@@ -80,8 +99,11 @@ sums as (
 )
 select
     s.run, s.rank, s.part as collective, s.backend, s.calls, s.dur_ns, i.busy_ns, i.busy_ns - i.inside_ns as exposed_ns,
-    w.window_ns, i.busy_ns / nullif(w.window_ns, 0) as of_window_ratio, exposed_ns / nullif(w.window_ns, 0) as exposed_ratio
+    w.window_ns, i.busy_ns / nullif(w.window_ns, 0) as of_window_ratio, (i.busy_ns - i.inside_ns) / nullif(w.window_ns, 0) as exposed_ratio,
+    m.label as exposed_kind, m.step as exposed_step
 from sums as s
+left join most_exposed('in_steps', 'computing') as m
+    on s.run = m.run and s.rank is not distinct from m.rank and s.part = m.part
 left join clip_to('parts', 'computing') as i
     on s.run = i.run and s.rank is not distinct from i.rank and s.part = i.part
 left join windows('within_all') as w on s.run = w.run and s.rank is not distinct from w.rank

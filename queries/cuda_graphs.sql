@@ -44,6 +44,7 @@
 -- by = "span_ns - busy_ns"
 -- cost = { ns = "span_ns - busy_ns", adds = true, topics = ["launches"], detail = 2 }
 -- text = "[{where}: ]{what} has something running for only {busy_ns of span_ns} of the time from its first node to its last, in {launches} launches."
+-- every = "{where} have something running for only {busy_ns of span_ns} of the time from their first nodes to their last."
 -- advice = "Nodes wait for each other: look at the dependencies that were captured, and capture independent work on streams of its own."
 -- ///
 with graph_calls as (

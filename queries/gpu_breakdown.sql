@@ -29,6 +29,7 @@
 -- cost = { ns = "idle_ns", adds = true, topics = ["data", "host", "launches", "dependency"] }
 -- next = "idle_causes"
 -- text = "{where} is idle for {idle_ns of window_ns} of its window."
+-- every = "{where} are idle for {idle_ns of window_ns} of their windows."
 -- advice = "See the causes of idle time below: a late host, waiting for other work, or overhead."
 -- [[report.findings]]
 -- when = "exposed_comm_ns > 0.1 * nullif(window_ns, 0)"
@@ -36,6 +37,7 @@
 -- cost = { ns = "exposed_comm_ns", adds = true, topics = ["waiting", "transfer", "receiving"] }
 -- next = "nccl_share"
 -- text = "{where}: exposed communication takes {exposed_comm_ns of window_ns} of the window."
+-- every = "{where}: exposed communication takes {exposed_comm_ns of window_ns} of the windows."
 -- advice = "Overlap communication with the backward pass (larger buckets, a stream of its own), or look for the straggler."
 -- [[report.findings]]
 -- when = "exposed_memory_ns > 0.1 * nullif(window_ns, 0)"
@@ -43,6 +45,7 @@
 -- cost = { ns = "exposed_memory_ns", adds = true, topics = ["copies"], detail = 1 }
 -- next = "memcpy_throughput"
 -- text = "{where}: exposed copies take {exposed_memory_ns of window_ns} of the window."
+-- every = "{where}: exposed copies take {exposed_memory_ns of window_ns} of the windows."
 -- advice = "Pin host memory and copy the next batch while this one computes."
 -- ///
 with activity as not materialized (  -- each use reads only its own kinds and columns

@@ -43,6 +43,7 @@
 -- cost = { ns = "host_ns", adds = true, topics = ["host", "data"], detail = 1 }
 -- next = "launch_latency"
 -- text = "{where} waits for the host for {host_ns of window_ns} of its window."
+-- every = "{where} wait for the host for {host_ns of window_ns} of their windows."
 -- advice = "Launch fewer, larger kernels: fuse or compile, use CUDA graphs, take synchronizations and the data loader out of the way."
 -- [[report.findings]]
 -- when = "dependency_ns > 0.1 * nullif(window_ns, 0)"
@@ -50,6 +51,7 @@
 -- cost = { ns = "dependency_ns", adds = true, topics = ["dependency"], detail = 1 }
 -- next = "stream_summary"
 -- text = "{where} waits for {dependency_ns of window_ns} of its window with work launched long before: other streams, other devices, or a synchronization hold it up."
+-- every = "{where} wait for {dependency_ns of window_ns} of their windows with work launched long before: other streams, other devices, or a synchronization hold it up."
 -- advice = "See communication and copies."
 -- [[report.findings]]
 -- when = "overhead_ns > 0.1 * nullif(window_ns, 0)"
@@ -57,12 +59,14 @@
 -- cost = { ns = "overhead_ns", adds = true, topics = ["launches"], detail = 1 }
 -- next = "kernel_summary"
 -- text = "{where} spends {overhead_ns of window_ns} of its window in short gaps between one kernel and the next."
+-- every = "{where} spend {overhead_ns of window_ns} of their windows in short gaps between one kernel and the next."
 -- advice = "CUDA graphs shorten these gaps; larger kernels make fewer of them."
 -- [[report.findings]]
 -- when = "unknown_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "unknown_ns"
 -- cost = { ns = "unknown_ns", adds = true, topics = ["data", "host", "launches", "dependency"], detail = 1 }
 -- text = "{where} idles for {unknown_ns of window_ns} of its window before work whose launch is not known, so that the cause is not known either."
+-- every = "{where} idle for {unknown_ns of window_ns} of their windows before work whose launch is not known, so that the cause is not known either."
 -- advice = "`doctor` finds which: launches that were not recorded (record the calls of the CUDA runtime and driver beside the kernels: `activities=[CPU, CUDA]` of the PyTorch profiler, `--trace=cuda` of nsys), or kernels that begin before their launch, because the clocks of CPU and GPU do not agree."
 -- ///
 with activity as not materialized (  -- each use reads only its own columns

@@ -11,7 +11,7 @@
 -- show = ["run", "rank", "device", "collective", "kernels", "dur_ns", "exposed_ns", "of_window_ratio"]
 -- chart = { kind = "bars", x = "collective", y = ["of_gpu_activity_ratio", "of_kernel_sum_ratio", "of_kernel_busy_ratio", "of_window_ratio"], by = "run" }
 -- [params]
--- common = ["run", "rank", "device"]
+-- common = ["run", "rank", "device", "step_name"]
 -- [columns]
 -- run = "common"
 -- rank = "common"
@@ -26,10 +26,13 @@
 -- kernel_busy_ns = "Time in which at least one kernel of the device ran."
 -- common = ["window_ns", "of_gpu_activity_ratio", "of_kernel_sum_ratio", "of_kernel_busy_ratio", "of_window_ratio"]
 -- unclassified_ns = "Durations of the device's kernels whose name no rule matches, added up: they may be communication."
+-- exposed_kind = "Of all: kind and process group of the collectives with most of exposed_ns."
+-- exposed_step = "Of all: the step with most of that, by the marks of the rank."
 -- [report]
 -- section = "communication"
 -- order = 1
--- row = "kind[s] of collective"
+-- row = "GPU[s]"
+-- row_key = "concat_ws(' ', rank, device)"
 -- show_if = "kernels > 0"
 -- without = "no kernel communicates: record several ranks of a distributed job, or several GPUs of one process"
 -- ok_text = "Exposed communication takes at most 10 % of every device's window."
@@ -39,7 +42,9 @@
 -- by = "exposed_ns"
 -- cost = { ns = "exposed_ns", rows = "collective = 'all'", adds = true, topics = ["waiting", "transfer", "receiving"], detail = 1 }
 -- next = "collective_summary"
--- text = "[{where}: ]communication takes {busy_ns of window_ns} of the window, and {exposed_ns of window_ns} while nothing computes."
+-- text = "[{where}: ]communication takes {busy_ns of window_ns} of the window, and {exposed_ns of window_ns} while nothing computes[, most in {exposed_kind}][, worst in step {exposed_step}]."
+-- every = "{where}: communication takes {busy_ns of window_ns} of the windows, and {exposed_ns of window_ns} while nothing computes[, most in {exposed_kind}][, worst in step {exposed_step} of rank {rank}]."
+-- step = "exposed_step"
 -- advice = "The second figure is what overlapping can gain; collective_summary has the collectives, and how much of them is waiting."
 -- ///
 with activity as not materialized (  -- each use reads only its own kinds and columns
@@ -67,6 +72,23 @@ parts as (
     select run, source, rank, device, start_ns, end_ns, dur_ns, collective as part from communication
     union all
     select run, source, rank, device, start_ns, end_ns, dur_ns, 'all' from communication
+),
+described as materialized (
+    from collective_kernels('executions')
+),
+marked as (
+    select run, source, rank, pid, name, scope, start_ns, end_ns
+    from annotations
+    where matches(run, $run) and matches(rank, $rank)
+),
+steps as materialized (
+    from steps_of('marked', $step_name)
+),
+labelled as (
+    select run, source, rank, device, start_ns, end_ns, 'all' as part, label from with_label('described')
+),
+in_steps as (
+    from with_entered_step('labelled', 'steps')
 ),
 part_sums as (
     select
@@ -112,13 +134,17 @@ select
     zero_if_missing(p.run, p.dur_ns) / nullif(s.kernel_sum_ns, 0) as of_kernel_sum_ratio,
     zero_if_missing(i.run, i.busy_ns) / nullif(b.busy_ns, 0) as of_kernel_busy_ratio,
     zero_if_missing(i.run, i.busy_ns) / nullif(w.window_ns, 0) as of_window_ratio,
-    zero_if_missing(s.run, s.unclassified_ns) as unclassified_ns
+    zero_if_missing(s.run, s.unclassified_ns) as unclassified_ns,
+    m.label as exposed_kind,
+    m.step as exposed_step
 from answers as a
 join device_sums as d on a.run = d.run and a.rank = d.rank and a.device is not distinct from d.device
 left join part_sums as p
     on a.run = p.run and a.rank = p.rank and a.device is not distinct from p.device and a.part = p.part
 left join clip_to('parts', 'compute') as i
     on a.run = i.run and a.rank = i.rank and a.device is not distinct from i.device and a.part = i.part
+left join most_exposed('in_steps', 'compute') as m
+    on a.run = m.run and a.rank = m.rank and a.device is not distinct from m.device and a.part = m.part
 left join kernel_sums as s on a.run = s.run and a.rank = s.rank and a.device is not distinct from s.device
 left join busy('kinds') as b on a.run = b.run and a.rank = b.rank and a.device is not distinct from b.device
 left join windows('activity') as w on a.run = w.run and a.rank = w.rank and a.device is not distinct from w.device

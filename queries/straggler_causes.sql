@@ -45,7 +45,8 @@
 -- [report]
 -- section = "communication"
 -- order = 4
--- row = "cause[s] of a late rank"
+-- row = "cause[s] of late ranks"
+-- row_key = "case when charged_ns > 0 then concat_ws(' ', rank, cause) end"
 -- show_if = "cost_ns > 0"
 -- without = "no rank waits for another one in a collective found on both: ingest the traces of all ranks as one run"
 -- ok_text = "No cause on one rank keeps the others waiting for more than 2 % of the time of all ranks."

@@ -47,6 +47,16 @@
 -- exposed_rooted_transfer_ns = "Time of the rest of them in which none computes."
 -- rooted_unmatched = "Those that are not found on all ranks, and count whole as transfer."
 -- awaited_rank = "The rank for which they wait most: its kernel is the shortest."
+-- exposed_wait_kind = "Kind and process group of the collectives with most of exposed_wait_ns."
+-- exposed_wait_step = "The step with most of that, by the marks of the rank."
+-- exposed_transfer_kind = "Kind and process group of the collectives with most of exposed_transfer_ns and exposed_p2p_ns."
+-- exposed_transfer_step = "The step with most of that, by the marks of the rank."
+-- exposed_p2p_wait_kind = "Kind and process group of the collectives with most of exposed_p2p_wait_ns."
+-- exposed_p2p_wait_step = "The step with most of that, by the marks of the rank."
+-- exposed_rooted_wait_kind = "Kind and process group of the collectives with most of exposed_rooted_wait_ns."
+-- exposed_rooted_wait_step = "The step with most of that, by the marks of the rank."
+-- exposed_rooted_transfer_kind = "Kind and process group of the collectives with most of exposed_rooted_transfer_ns."
+-- exposed_rooted_transfer_step = "The step with most of that, by the marks of the rank."
 -- [report]
 -- section = "communication"
 -- order = 3
@@ -67,14 +77,18 @@
 -- by = "exposed_wait_ns"
 -- cost = { ns = "exposed_wait_ns", adds = true, topics = ["waiting"], detail = 2 }
 -- next = "straggler_causes"
--- text = "[{where}: ]of its collectives {wait_ns of dur_ns} is waiting for ranks that enter later."
+-- text = "[{where}: ]of its collectives {wait_ns of dur_ns} is waiting for ranks that enter later[, most in {exposed_wait_kind}][, worst in step {exposed_wait_step}]."
+-- every = "{where}: of their collectives {wait_ns of dur_ns} is waiting for ranks that enter later[, most in {exposed_wait_kind}][, worst in step {exposed_wait_step} of rank {rank}]."
+-- step = "exposed_wait_step"
 -- advice = "Ranks that take turns in being late have uneven work or noise; one that is always late has a cause of its own."
 -- [[report.findings]]
 -- when = "exposed_transfer_ns > 0.2 * nullif(dur_ns, 0) or exposed_p2p_ns > 0.2 * nullif(p2p_dur_ns, 0)"
 -- by = "coalesce(exposed_transfer_ns, 0) + coalesce(exposed_p2p_ns, 0)"
 -- cost = { ns = "coalesce(exposed_transfer_ns, 0) + coalesce(exposed_p2p_ns, 0)", adds = true, topics = ["transfer"], detail = 2 }
 -- next = "collective_summary"
--- text = "[{where}: ]part of its transfers runs while nothing computes[: {exposed_transfer_ns of dur_ns} of its collectives][, {exposed_p2p_ns of p2p_dur_ns} of its sends and receives]."
+-- text = "[{where}: ]part of its transfers runs while nothing computes[, most in {exposed_transfer_kind}][, worst in step {exposed_transfer_step}][: {exposed_transfer_ns of dur_ns} of its collectives][, {exposed_p2p_ns of p2p_dur_ns} of its sends and receives]."
+-- every = "{where}: part of their transfers runs while nothing computes[, most in {exposed_transfer_kind}][, worst in step {exposed_transfer_step} of rank {rank}][: {exposed_transfer_ns of dur_ns} of their collectives][, {exposed_p2p_ns of p2p_dur_ns} of their sends and receives]."
+-- step = "exposed_transfer_step"
 -- advice = "Overlap it with the backward pass (larger or smaller buckets, a stream of its own), or send less."
 -- what_if = "ideal_network"
 -- [[report.findings]]
@@ -82,28 +96,36 @@
 -- by = "exposed_rooted_wait_ns"
 -- cost = { ns = "exposed_rooted_wait_ns", adds = true, topics = ["receiving"], detail = 2 }
 -- next = "collective_wait"
--- text = "[{where}: ]{exposed_rooted_wait_ns of rooted_dur_ns} of its broadcasts and reductions is waiting for ranks that enter later, while nothing computes[; it waits most for rank {awaited_rank}]."
+-- text = "[{where}: ]{exposed_rooted_wait_ns of rooted_dur_ns} of its broadcasts and reductions is waiting for ranks that enter later, while nothing computes[, most in {exposed_rooted_wait_kind}][, worst in step {exposed_rooted_wait_step}][; it waits most for rank {awaited_rank}]."
+-- every = "{where}: {exposed_rooted_wait_ns of rooted_dur_ns} of their broadcasts and reductions is waiting for ranks that enter later, while nothing computes[, most in {exposed_rooted_wait_kind}][, worst in step {exposed_rooted_wait_step} of rank {rank}][; rank {rank} waits most for rank {awaited_rank}]."
+-- step = "exposed_rooted_wait_step"
 -- advice = "The cause is on the rank that enters last: see its data_loader_wait and cpu_breakdown. Without a broadcast of buffers (DDP: `broadcast_buffers=False`) the next collective waits in its place."
 -- [[report.findings]]
 -- when = "rooted_unmatched = 0 and exposed_rooted_transfer_ns > 0.2 * nullif(rooted_dur_ns, 0)"
 -- by = "exposed_rooted_transfer_ns"
 -- cost = { ns = "exposed_rooted_transfer_ns", rows = "rooted_unmatched = 0", adds = true, topics = ["transfer"], detail = 2 }
 -- next = "nccl_share"
--- text = "[{where}: ]{exposed_rooted_transfer_ns of rooted_dur_ns} of its broadcasts and reductions is transfer while nothing computes."
+-- text = "[{where}: ]{exposed_rooted_transfer_ns of rooted_dur_ns} of its broadcasts and reductions is transfer while nothing computes[, most in {exposed_rooted_transfer_kind}][, worst in step {exposed_rooted_transfer_step}]."
+-- every = "{where}: {exposed_rooted_transfer_ns of rooted_dur_ns} of their broadcasts and reductions is transfer while nothing computes[, most in {exposed_rooted_transfer_kind}][, worst in step {exposed_rooted_transfer_step} of rank {rank}]."
+-- step = "exposed_rooted_transfer_step"
 -- advice = "DataParallel broadcasts the model in every step: use DDP. In DDP set `broadcast_buffers=False` where buffers need not agree."
 -- [[report.findings]]
 -- when = "rooted_unmatched > 0 and exposed_rooted_transfer_ns > 0.2 * nullif(rooted_dur_ns, 0)"
 -- by = "exposed_rooted_transfer_ns"
 -- cost = { ns = "exposed_rooted_transfer_ns", rows = "rooted_unmatched > 0", adds = true, topics = ["transfer"], detail = 2 }
 -- next = "nccl_share"
--- text = "[{where}: ]{exposed_rooted_transfer_ns of rooted_dur_ns} of its broadcasts and reductions runs while nothing computes, the waiting of those included that are not found on all ranks ({rooted_unmatched})."
+-- text = "[{where}: ]{exposed_rooted_transfer_ns of rooted_dur_ns} of its broadcasts and reductions runs while nothing computes, the waiting of those included that are not found on all ranks ({rooted_unmatched})[, most in {exposed_rooted_transfer_kind}][, worst in step {exposed_rooted_transfer_step}]."
+-- every = "{where}: {exposed_rooted_transfer_ns of rooted_dur_ns} of their broadcasts and reductions runs while nothing computes, the waiting of those included that are not found on all ranks[, most in {exposed_rooted_transfer_kind}][, worst in step {exposed_rooted_transfer_step} of rank {rank}]."
+-- step = "exposed_rooted_transfer_step"
 -- advice = "To know how much of that is waiting, ingest the traces of all ranks as one run. DataParallel broadcasts the model in every step: use DDP. In DDP set `broadcast_buffers=False` where buffers need not agree."
 -- [[report.findings]]
 -- when = "exposed_p2p_wait_ns > 0.2 * nullif(p2p_dur_ns, 0)"
 -- by = "exposed_p2p_wait_ns"
 -- cost = { ns = "exposed_p2p_wait_ns", adds = true, topics = ["receiving"], detail = 2, ranked = false }
 -- next = "pipeline_bubble"
--- text = "[{where}: ]{exposed_p2p_wait_ns of p2p_dur_ns} of its sends and receives is waiting for the other rank, while nothing computes."
+-- text = "[{where}: ]{exposed_p2p_wait_ns of p2p_dur_ns} of its sends and receives is waiting for the other rank, while nothing computes[, most in {exposed_p2p_wait_kind}][, worst in step {exposed_p2p_wait_step}]."
+-- every = "{where}: {exposed_p2p_wait_ns of p2p_dur_ns} of their sends and receives is waiting for the other rank, while nothing computes[, most in {exposed_p2p_wait_kind}][, worst in step {exposed_p2p_wait_step} of rank {rank}]."
+-- step = "exposed_p2p_wait_step"
 -- advice = "Between the stages of a pipeline that is the bubble, which a slow stage makes longer: pipeline_bubble compares it with the ideal one, and more microbatches make it shorter."
 -- ///
 with executions as not materialized (
@@ -132,7 +154,7 @@ waits as materialized (
 ),
 rooted as materialized (  -- one that is not found on all ranks has no wait
     select
-        run, source, rank, device, start_ns, end_ns, duration_wait_ns as wait_ns,
+        run, number, source, rank, device, start_ns, end_ns, duration_wait_ns as wait_ns,
         arg_min(rank, (end_ns - start_ns, rank)) over (partition by run, number) as shortest_rank
     from all_waits
     where collective in ('broadcast', 'reduce') and not is_p2p
@@ -161,18 +183,18 @@ caused as (
     where last_rank is not null
     group by run, last_rank
 ),
-spans as (
-    select run, source, rank, device, start_ns, last_start_ns as end_ns, 'wait' as part from waits where wait_ns > 0
+spans as materialized (
+    select run, number, source, rank, device, start_ns, last_start_ns as end_ns, 'wait' as part from waits where wait_ns > 0
     union all
-    select run, source, rank, device, last_start_ns, end_ns, 'transfer' from waits where last_rank is not null
+    select run, number, source, rank, device, last_start_ns, end_ns, 'transfer' from waits where last_rank is not null
     union all
-    select run, source, rank, device, start_ns + wait_ns, end_ns, 'p2p' from all_waits where is_p2p and transfer_ns > 0
+    select run, number, source, rank, device, start_ns + wait_ns, end_ns, 'p2p' from all_waits where is_p2p and transfer_ns > 0
     union all
-    select run, source, rank, device, start_ns, start_ns + wait_ns, 'p2p wait' from all_waits where is_p2p and wait_ns > 0
+    select run, number, source, rank, device, start_ns, start_ns + wait_ns, 'p2p wait' from all_waits where is_p2p and wait_ns > 0
     union all
-    select run, source, rank, device, start_ns, start_ns + wait_ns, 'rooted wait' from rooted where wait_ns > 0
+    select run, number, source, rank, device, start_ns, start_ns + wait_ns, 'rooted wait' from rooted where wait_ns > 0
     union all
-    select run, source, rank, device, start_ns + coalesce(wait_ns, 0), end_ns, 'rooted transfer' from rooted
+    select run, number, source, rank, device, start_ns + coalesce(wait_ns, 0), end_ns, 'rooted transfer' from rooted
 ),
 p2p_sums as (
     select run, rank, sum(end_ns - start_ns) as p2p_dur_ns from all_waits where is_p2p and wait_ns is not null group by run, rank
@@ -180,7 +202,7 @@ p2p_sums as (
 kinds as (
     select run, source, rank, device, start_ns, end_ns, class from with_class('executions')
 ),
-compute as (
+compute as materialized (
     select run, source, rank, device, start_ns, end_ns from kinds where class <> 'communication'
     union all
     select run, source, rank, device, start_ns, end_ns from gpu_activity where kind = 'graph' and matches(run, $run)
@@ -206,8 +228,28 @@ marked as (
 steps as materialized (
     from steps_of('marked', $step_name)
 ),
-last_in_steps as (
-    select
+labels as (
+    select m.run, m.number, m.rank, l.label
+    from matched as m
+    join with_label('communication') as l on m.id = l.id
+),
+labelled as (
+    select s.* replace (case when s.part = 'p2p' then 'transfer' else s.part end as part), l.label
+    from spans as s
+    join labels as l on s.run = l.run and s.number = l.number and s.rank = l.rank
+),
+in_steps as (
+    from with_entered_step('labelled', 'steps')
+),
+most as (
+    select run, rank, map_from_entries(list((part, {'kind': label, 'step': step}))) as of_part
+    from (
+        from most_exposed('in_steps', 'compute')
+        qualify row_number() over (partition by run, rank, part order by exposed_ns desc, device) = 1
+    )
+    group by run, rank
+),
+last_in_steps as (    select
         w.run, w.rank, s.step,
         count(*) filter (w.rank = w.last_rank) > greatest(0.5, least(0.9, 3 * avg(1 / w.ranks))) * count(*) as is_last
     from waits as w
@@ -309,8 +351,14 @@ select
     as_bigint(a.exposed_rooted_wait_ns) as exposed_rooted_wait_ns,
     as_bigint(a.exposed_rooted_transfer_ns) as exposed_rooted_transfer_ns,
     a.rooted_unmatched,
-    a.awaited_rank::bigint as awaited_rank
+    a.awaited_rank::bigint as awaited_rank,
+    m.of_part['wait'].kind as exposed_wait_kind, m.of_part['wait'].step as exposed_wait_step,
+    m.of_part['transfer'].kind as exposed_transfer_kind, m.of_part['transfer'].step as exposed_transfer_step,
+    m.of_part['p2p wait'].kind as exposed_p2p_wait_kind, m.of_part['p2p wait'].step as exposed_p2p_wait_step,
+    m.of_part['rooted wait'].kind as exposed_rooted_wait_kind, m.of_part['rooted wait'].step as exposed_rooted_wait_step,
+    m.of_part['rooted transfer'].kind as exposed_rooted_transfer_kind, m.of_part['rooted transfer'].step as exposed_rooted_transfer_step
 from answers as a
+left join most as m on a.run = m.run and a.rank = m.rank
 left join late as l on a.run = l.run and a.rank = l.rank
 left join persistences as p on a.run = p.run and a.rank = p.rank
 left join chances as c on a.run = c.run and a.rank = c.rank

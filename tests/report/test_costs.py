@@ -154,7 +154,7 @@ def test_sections_and_rules_repeat_the_cost_of_the_summary_or_name_the_finding(
         ("low_compute_utilization, most of all on rank 5", "Symptom of finding 1 of the summary."),
         (
             "low_kernel_concurrency, most of all on rank 0",
-            "Bound: at most 47.50 % of the run's measured time, 8 such rows added up; the summary does not rank it.",
+            "Bound: at most 47.50 % of the run's measured time, in 8 GPUs in total; the summary does not rank it.",
         ),
     ]
 
@@ -185,14 +185,16 @@ def test_a_symptom_names_the_findings_that_explain_most_of_it() -> None:
 def test_a_share_that_is_not_the_cost_states_why() -> None:
     late, idle = lead("late", 0.2, "waiting", 3, 2), lead("waits", 0.5, "waiting", 1, None, rest=0.3)
     first, second = derive_shares([idle, late], ())
-    assert first.sentence == ("waits. It costs 500.0 µs of 1.000 ms. Of these 50.0 %, 30.0 % remain without finding 2.")
+    assert first.sentence == (
+        "waits. It costs 500.0 µs of 1.000 ms. Without finding 2, 30.0 % of these 50.0 % remains."
+    )
     assert second.sentence == "late. It costs 200.0 µs of 1.000 ms."
     (scaled,) = derive_shares(
         [replace(late, rest=0.1)], [Ceiling(frozenset({"waiting"}), 0.1, "exposed communication")]
     )
     assert scaled.sentence.endswith(
-        "Findings about exposed communication cost no more together than all of it in the run, 10.0 %: "
-        "of its 20.0 %, 10.0 % count."
+        "The findings about exposed communication would exceed all of it in the run, 10.0 %, so each is scaled down: "
+        "20.0 % counts as 10.0 %."
     )
 
 

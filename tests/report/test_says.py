@@ -63,6 +63,11 @@ def test_a_column_is_required_where_a_sentence_names_it_outside_of_clauses() -> 
         ),
         (FINDING + '-- when = "n"\n-- by = "n"\n-- text = "n"\n-- each = "m"\n', "each = 'm', which is not a column"),
         (
+            FINDING + '-- when = "n"\n-- by = "n"\n-- text = "n"\n-- every = "{where}"\n',
+            "every, which needs a cost that adds up",
+        ),
+        (FINDING + '-- when = "n"\n-- by = "n"\n-- text = "n"\n-- step = "m"\n', "step = 'm', which is not a column"),
+        (
             FINDING + '-- when = "n"\n-- by = "n"\n-- text = "n"\n-- what = "m"\n',
             "and may have advice",
         ),
@@ -79,8 +84,9 @@ def test_rows_are_counted_in_the_words_of_the_query() -> None:
     """The noun has the ending of its plural in brackets."""
     report = replace(Report("time", 1, (), (), None, None, None, ""), row="cause[s] of a late rank")
     assert report.count_rows(1) == "1 cause of a late rank"
-    assert report.count_rows(1_007, "such") == "1,007 such causes of a late rank"
+    assert report.count_rows(1_007) == "1,007 causes of a late rank"
     assert report.share_of_rows(7, 92) == "7 of 92 causes of a late rank"
+    assert report.share_of_rows(2, 2) == "both causes of a late rank"
     assert report.share_of_rows(8, 8) == "all 8 causes of a late rank"
     assert report.share_of_rows(1, 1) == "the only cause of a late rank"
     assert replace(report, row=Report.row).count_rows(2) == "2 rows"

@@ -91,6 +91,10 @@ class Finding:
     shows more. Rows with the largest share of the time at `cost` come first, then those with the most `by`. The report
     shows at most `most` rows, with `each` the first row for every value of that column, and counts all. It skips a row
     where a value outside of the clauses in `[ ]` is NULL.
+
+    `every` replaces `text` where several rows have the finding and none is an outlier (`report.outliers`): its
+    `{where}` counts the rows, and `{part of whole}` adds them up and has the range. Other values are those of the
+    largest row.
     """
 
     when: str
@@ -105,6 +109,9 @@ class Finding:
     """The change of the query what_if that removes the loss; `no_waits` is of the rank of the row."""
     rule: str | None = None
     """Of a finding about rows within the threshold of a rule, that rule; None of the rule itself."""
+    every: str | None = None
+    step: str = "step"
+    """The column with the step in which the loss of the row is largest, where the answer has it."""
 
     def within_threshold(self) -> "Finding | None":
         """Return the finding for all other rows with a cost, where the summary ranks it; else None."""
@@ -140,22 +147,28 @@ class Report:
     without: str
     row: str = "row[s]"
     """What a row of the answer is, for sentences that count rows, with the ending of the plural in brackets."""
+    row_key: str | None = None
+    """SQL whose values identify what `row` names, where several rows are about one or some about none (NULL)."""
 
-    def count_rows(self, number: int, which: str = "") -> str:
-        """Return a number of rows in words: 1 GPU, 8 GPUs, with `which` 8 such GPUs."""
+    def count_rows(self, number: int) -> str:
+        """Return a number of rows in words: 1 GPU, 8 GPUs."""
         ending = r"\1" if number != 1 else ""
-        return f"{number:,} {which} {_ENDING.sub(ending, self.row)}".replace("  ", " ")
+        return f"{number:,} {_ENDING.sub(ending, self.row)}"
 
     def share_of_rows(self, number: int, of: int) -> str:
-        """Return a number of some rows in words: the only GPU, all 8 GPUs, 2 of 8 GPUs."""
+        """Return a number of some rows in words: the only GPU, both GPUs, all 8 GPUs, 2 of 8 GPUs."""
+        if number == of <= _BOTH:
+            return f"{'the only' if of == 1 else 'both'} {self.count_rows(of).split(' ', 1)[1]}"
         if number == of:
-            return f"the only {_ENDING.sub('', self.row)}" if of == 1 else f"all {self.count_rows(of)}"
+            return f"all {self.count_rows(of)}"
         return f"{number:,} of {self.count_rows(of)}"
 
 
 _ENDING = re.compile(r"\[(\w+)\]")
+_BOTH = 2
 _REQUIRED = ("when", "by", "text")
-_TEXTS = ("ok_text", "unknown", "show_if", "without")
+_OPTIONAL = ("advice", "every", "most", "each", "cost", "next", "what_if", "step")
+_TEXTS = ("ok_text", "unknown", "show_if", "without", "row_key")
 
 
 def parse_report(entry: Mapping[str, object], columns: Mapping[str, str]) -> Report:
@@ -177,7 +190,7 @@ def parse_report(entry: Mapping[str, object], columns: Mapping[str, str]) -> Rep
         f"{name} must be {expectation}" for value, name, kind, expectation in expected if not isinstance(value, kind)
     ]:
         raise ValueError(f"[report]: {wrong[0]}")
-    ok_text, unknown, show_if, without = (cast("str | None", entry.get(name)) for name in _TEXTS)
+    ok_text, unknown, show_if, without, row_key = (cast("str | None", entry.get(name)) for name in _TEXTS)
     if (show_if is None) != (without is None):
         raise ValueError("[report] must have both show_if and without, or neither")
     if ok_text and not unknown:
@@ -194,29 +207,34 @@ def parse_report(entry: Mapping[str, object], columns: Mapping[str, str]) -> Rep
         show_if,
         without or "",
         str(row),
+        row_key,
     )
 
 
 def _parse_finding(entry: object, columns: Mapping[str, str]) -> Finding:
-    if not isinstance(entry, dict) or set(entry) - {*_REQUIRED, "advice", "most", "each", "cost", "next", "what_if"}:
-        raise ValueError(
-            "[[report.findings]] has when, by and text, and may have advice, most, each, cost, next and what_if"
-        )
+    if not isinstance(entry, dict) or set(entry) - {*_REQUIRED, *_OPTIONAL}:
+        raise ValueError(f"[[report.findings]] has when, by and text, and may have {', '.join(_OPTIONAL)}")
     texts = [entry.get(name) for name in _REQUIRED]
     advice, most, each = entry.get("advice"), entry.get("most", 1), entry.get("each")
     if not all(isinstance(text, str) for text in texts) or not isinstance(advice, str | None):
         raise ValueError("[[report.findings]] needs when, by and text, each as text")
-    for text in (str(entry["text"]), advice or ""):
+    every, step = entry.get("every"), entry.get("step", Finding.step)
+    for text in (str(entry["text"]), advice or "", str(every or "")):
         _check_placeholders(text, columns)
-    if each is not None and each not in columns:
-        raise ValueError(f"[[report.findings]] has each = {each!r}, which is not a column of the query")
+    for key, column in (("each", each), ("step", step if "step" in entry else None)):
+        if column is not None and column not in columns:
+            raise ValueError(f"[[report.findings]] has {key} = {column!r}, which is not a column of the query")
     when, by, text = map(str, texts)
     next_query = str(entry["next"]) if "next" in entry else None
     what_if = entry.get("what_if")
     if what_if is not None and what_if not in WHAT_IF_CHANGES:
         raise ValueError(f"[[report.findings]] has what_if = {what_if!r}; expected one of {', '.join(WHAT_IF_CHANGES)}")
     cost = _parse_cost(entry.get("cost"), columns)
-    return Finding(when, by, text, advice, int(most), each, cost, next_query, what_if)
+    if every is not None and (cost is None or cost.adds is None or each is not None):
+        raise ValueError("[[report.findings]] has every, which needs a cost that adds up, and no each")
+    if every is not None and not str(every).startswith(f"{{{WHERE}}}"):
+        raise ValueError(f"[[report.findings]]: every must begin with {{{WHERE}}}, the number of rows")
+    return Finding(when, by, text, advice, int(most), each, cost, next_query, what_if, every=every, step=str(step))
 
 
 _COST_KEYS = frozenset({"ns", "of", "rows", "adds", "topics", "detail", "leads", "ranked"})

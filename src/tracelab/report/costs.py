@@ -16,11 +16,12 @@ ranks wait one behind the other. The query what_if replays the run and computes 
 from collections.abc import Sequence
 
 from tracelab.query.report_rules import LEAST_SHARE, PLACEHOLDER, Finding
+from tracelab.report.outliers import alike_ctes
 from tracelab.report.sentences import SHARE
 
-MATCHING = "\x1bmatching"
-CHECKED = "\x1bchecked"
-"""Columns of a finding's rows, with names that no column of an answer has: the number of matching rows, and of all."""
+MATCHING, CHECKED, CHECKED_OF_RUN = ("\x1bmatching", "\x1bchecked", "\x1bchecked of run")
+"""Columns of a finding's rows, with names that no column of an answer has: the number of matching rows, of all rows of
+the group, and of all of the run. Rows with the same `Report.row_key` count once."""
 ROW_COST, COST, ADDED, WHOLE, COST_SHARE, STEP = (
     f"\x1b{name}" for name in ("row cost", "cost", "added", "whole", "cost share", "step")
 )
@@ -28,7 +29,9 @@ ROW_COST, COST, ADDED, WHOLE, COST_SHARE, STEP = (
 cost's share of that, and the measured time of a step on a device in ns."""
 OF = "\x1bof"
 """What the query measured of the run, such as its steps, where the share is of that; else NULL."""
-_RULE = "\x1brule"
+_RULE, _ABOUT, _KEY = ("\x1brule", "\x1babout", "\x1bkey")
+_PLACE_COLUMNS = ("rank", "device", "step")
+"""Of rows with the same cost the first one by these columns comes first, then by all others."""
 
 
 def matching_rows_sql(
@@ -38,11 +41,12 @@ def matching_rows_sql(
     *,
     least_share: float = LEAST_SHARE,
     by_cost: bool = False,
+    row_key: str | None = None,
 ) -> str:
     """Return SQL for the first matching rows, overall or per run, with counts, costs and the shares in the text.
 
     `columns` are those of the answer. Rows with a cost of a smaller share than `least_share` are left out. With
-    `by_cost`, only the most expensive of rows whose costs add up remains.
+    `by_cost`, only the most expensive of rows whose costs add up remains. `row_key` is that of the report.
     """
     ratios = {
         match[0]: match for match in PLACEHOLDER.finditer(finding.text + (finding.advice or "")) if match["whole"]
@@ -56,33 +60,51 @@ def matching_rows_sql(
     each = (finding.each,) if finding.each else (adds or ()) if by_cost else ()
     run = "run" if "run" in columns else ""
     group, partition = (_partition_clause(*names) for names in ((scope, *each), (scope,)))
+    added_up = _partition_clause(run, *(adds or ()))
     is_one_of_group = finding.each is not None or (by_cost and adds is not None)
+    ties = ", ".join(f'"{name}"' for name in [*(each for each in _PLACE_COLUMNS if each in columns), *columns])
     return _MATCHING_ROWS.format(
         when=finding.when,
+        about=cost.rows if cost else "true",
+        key="1" if row_key is None else f"({row_key})",
+        count="*" if row_key is None else f'distinct "{_KEY}"',
         shares=shares,
         cost_ns=cost.ns if cost else "null",
         of_ns=f"sum({cost.of}) over ({_partition_clause(run)})" if cost and cost.of else "null",
         same_run=f'r."{run}"' if run else "null",
-        cost_rows=f'sum("{ROW_COST}") filter ("{_RULE}") over ({_partition_clause(run, *adds)})'
-        if adds is not None
-        else f'"{ROW_COST}"',
-        added=f'count("{ROW_COST}") filter ("{_RULE}") over ({_partition_clause(run, *adds)})'
-        if adds is not None
-        else "1",
+        cost_rows=f'sum("{ROW_COST}") filter ("{_RULE}") over ({added_up})' if adds is not None else f'"{ROW_COST}"',
+        added=_count_added(added_up, row_key) if adds is not None else "1",
+        alike=alike_ctes(
+            finding,
+            relation="summed",
+            rule=_RULE,
+            about=_ABOUT,
+            cost=ROW_COST,
+            added=ADDED,
+            partition=added_up,
+        ),
         group=group,
+        of_run=_partition_clause(run),
         partition=partition,
         has_values="".join(f' and "{name}" is not null' for name in finding.required),
         least_share=least_share,
-        order=f'order by "{COST_SHARE}" desc nulls last, "{ROW_COST}" desc nulls last, ({finding.by}) desc nulls last',
+        order=f'order by "{COST_SHARE}" desc nulls last, "{ROW_COST}" desc nulls last, ({finding.by}) desc nulls last, '
+        + ties,
         most_in_group=1 if is_one_of_group else finding.most,
         most=finding.most,
     )
 
 
+def _count_added(partition: str, row_key: str | None) -> str:
+    if row_key is None:
+        return f'count("{ROW_COST}") filter ("{_RULE}") over ({partition})'
+    return f'count(distinct "{_KEY}") filter ("{_RULE}" and "{ROW_COST}" is not null) over ({partition})'
+
+
 _MATCHING_ROWS = f"""\
 with rules as (
     select *, coalesce(({{when}}), false) as "{_RULE}", ({{cost_ns}})::double as "{ROW_COST}",
-        ({{of_ns}})::double as "{OF}"{{shares}}
+        coalesce(({{about}}), false) as "{_ABOUT}", {{key}} as "{_KEY}", ({{of_ns}})::double as "{OF}"{{shares}}
     from answer
 ),
 measured as (
@@ -93,11 +115,16 @@ measured as (
 summed as (
     select *, {{cost_rows}} as "{COST}", {{added}} as "{ADDED}" from measured
 ),
+{{alike}},
 costed as (
-    select *, "{COST}" / nullif("{WHOLE}", 0) as "{COST_SHARE}" from summed
+    select *, "{COST}" / nullif("{WHOLE}", 0) as "{COST_SHARE}" from alike
 ),
 counted as (
-    select *, count(*) over ({{group}}) as "{CHECKED}", count(*) filter ("{_RULE}") over ({{group}}) as "{MATCHING}"
+    select
+        *,
+        count({{count}}) over ({{group}}) as "{CHECKED}",
+        count({{count}}) filter ("{_RULE}") over ({{group}}) as "{MATCHING}",
+        count({{count}}) over ({{of_run}}) as "{CHECKED_OF_RUN}"
     from costed
 ),
 firsts as (

@@ -10,10 +10,10 @@ from tracelab.output.units import Quantity, format_percent, format_scaled
 from tracelab.query.report_rules import LEAST_SHARE, PLACEHOLDER, Finding, Report
 from tracelab.query.spec import Query
 from tracelab.report.answers import ReportSession
-from tracelab.report.costs import ADDED, CHECKED, COST_SHARE, MATCHING, STEP, matching_rows_sql
+from tracelab.report.costs import ADDED, CHECKED, CHECKED_OF_RUN, COST_SHARE, MATCHING, STEP, matching_rows_sql
 from tracelab.report.html import escape_text, render_prose, render_value
-from tracelab.report.sentences import FindingContext, build_context, fill_sentence
-from tracelab.report.summary.leads import Lead, RunLeads, what_if_command
+from tracelab.report.sentences import FindingContext, build_context, fill_finding, fill_sentence
+from tracelab.report.summary.leads import Lead, RunLeads, report_of, what_if_command
 from tracelab.report.summary.symptoms import relate
 from tracelab.report.windows import ensure_windows
 from tracelab.store import execution
@@ -54,13 +54,12 @@ def render_findings(session: ReportSession, query: Query, answer: pa.Table, lead
     findings = session.findings_of(query)
     counts = _count_rules(session, findings, by_run=by_run)
     items: dict[str | None, list[str]] = {}
-    sql = f"#sql-{query.name}"
     for at, finding in enumerate(findings):
         for scope in ("", "run") if by_run else ("",):
             rows = (
                 execution.fetch_table(
                     session.con,
-                    matching_rows_sql(finding, scope, answer.column_names),
+                    matching_rows_sql(finding, scope, answer.column_names, row_key=query.report.row_key),
                 )
                 if counts[None].held[at]
                 else None
@@ -72,7 +71,7 @@ def render_findings(session: ReportSession, query: Query, answer: pa.Table, lead
                     cost = render_cost(place, query, finding, (leads or {}).get(str(run), ()))
                     cost += _render_what_if(session, finding, place)
                     items.setdefault(run if scope else None, []).append(
-                        _render_item(at, finding, context, row, cost, sql, is_whole=not scope)
+                        _render_item(at, finding, context, row, cost, query, is_whole=not scope)
                     )
     session.con.unregister("answer")
     lists = {
@@ -132,7 +131,7 @@ def _summarize_rules(report: Report, findings: Sequence[Finding], counts: _RuleC
 
 
 def _render_item(
-    at: int, finding: Finding, rows: FindingContext, row: int, cost: str, sql: str, *, is_whole: bool
+    at: int, finding: Finding, rows: FindingContext, row: int, cost: str, query: Query, *, is_whole: bool
 ) -> str:
     """Render a finding: sentence, advice, and rule with threshold and number of rows.
 
@@ -146,8 +145,12 @@ def _render_item(
         if finding.each
         else ""
     )
-    count = f"{rows.formatted[MATCHING][row]} of {rows.formatted[CHECKED][row]} rows{group}"
-    sentence = fill_sentence(finding.text, rows, row)
+    report = report_of(query)
+    matching, checked, added, of_run = (
+        int(rows.exact[name][row] or 0) for name in (MATCHING, CHECKED, ADDED, CHECKED_OF_RUN)
+    )
+    count = f"{matching:,} of {report.count_rows(checked)}{group}"
+    sentence = fill_finding(finding, rows, row, report.share_of_rows(added, of_run))
     advice = f" <span class=advice>{fill_sentence(finding.advice, rows, row)}</span>" if finding.advice else ""
     advice = f"{cost}{advice}"
     if is_whole:
@@ -157,7 +160,7 @@ def _render_item(
         why = (
             "<details class=why><summary>Why?</summary> "
             f"Rule: <code>{escape_text(rule)}</code>, {held} <span>{count}</span>. "
-            f'<a href="{sql}">SQL</a></details>'
+            f'<a href="#sql-{query.name}">SQL</a></details>'
         )
         return f"<li data-finding={at}>{sentence}{advice} {why}"
     own_advice = advice if PLACEHOLDER.search(finding.advice or "") else cost
@@ -177,7 +180,7 @@ def render_cost(row: Mapping[str, Any], query: Query, finding: Finding, leads: S
         return f" <span class=cost>Finding {relation.is_lead} of the summary: {_amount(rest, row[STEP])}.</span>"
     if relation.is_symptom(share):
         return f" <span class=cost>Symptom of {relation.causes}.</span>"
-    added = f", {query.report.count_rows(row[ADDED], 'such')} added up" if row[ADDED] > 1 else ""
+    added = f", in {query.report.count_rows(row[ADDED])} in total" if row[ADDED] > 1 else ""
     part = "is" if len(relation.numbers) + relation.has_unranked == 1 else "are"
     known = f"; {relation.causes} {part} part of it" if relation.causes else ""
     kind, rank = ("Cost:", "") if finding.cost.leads else ("Bound: at most", "; the summary does not rank it")

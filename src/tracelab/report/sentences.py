@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -12,9 +12,10 @@ from tracelab.output.plain_values import exact_text, to_plain
 from tracelab.output.text_table import format_cells
 from tracelab.output.units import column_unit, format_percent
 from tracelab.plot.labels import LABEL_CELLS, varying_columns
-from tracelab.query.report_rules import CLAUSE, PLACEHOLDER, WHERE
+from tracelab.query.report_rules import CLAUSE, PLACEHOLDER, WHERE, Finding
 from tracelab.query.spec import Query
 from tracelab.report.html import escape_text, render_prose, render_value
+from tracelab.report.outliers import ALIKE, range_columns, sum_column
 
 SHARE = "\x1bshare "
 """With a placeholder, the column of its share among the rows of a finding; no column of an answer has such a name."""
@@ -29,14 +30,17 @@ _ONE = re.compile(r"^ (call|block|cell|pair|event|kernel|launch|step|epoch|class
 class FindingContext:
     """Rows of one finding: by column, exact values and formatted ones.
 
-    `places` identifies each row where there are several; `nouns` names it otherwise.
-
+    `places` identifies each row where there are several; `nouns` names it otherwise. With `counted`, the sentence is
+    about that many rows in words.
     """
 
     exact: Mapping[str, Sequence[str | None]]
     formatted: Mapping[str, Sequence[str]]
     places: Sequence[str | None]
     nouns: Sequence[str]
+    runs: Sequence[str | None] = ()
+    """The run of each row where the page has several."""
+    counted: str | None = None
 
 
 def build_context(query: Query, answer: pa.Table, rows: pa.Table, *, several: bool) -> FindingContext:
@@ -51,6 +55,7 @@ def build_context(query: Query, answer: pa.Table, rows: pa.Table, *, several: bo
         {field.name: format_cells(field, rows.column(at)) for at, field in enumerate(rows.schema)},
         _identify_rows(answer, identities, host, several=several),
         [_noun(row, host) for row in identities] or ["it"] * rows.num_rows,
+        [_label_place("run", row["run"]) if several and row.get("run") else None for row in identities],
     )
 
 
@@ -63,9 +68,7 @@ def _identify_rows(
     columns = [name for name in identity if name in differ or (name == "run" and several)]
     return [
         " · ".join(
-            _CALLED[name].format(shorten(escape_controls(str(row[name])), LABEL_CELLS))
-            if row[name] is not None
-            else host
+            _label_place(name, row[name]) if row[name] is not None else host
             for name in columns
             if row[name] is not None or (name == "device" and host)
         )
@@ -74,10 +77,21 @@ def _identify_rows(
     ]
 
 
+def _label_place(column: str, value: object) -> str:
+    return _CALLED[column].format(shorten(escape_controls(str(value)), LABEL_CELLS))
+
+
 def _noun(row: Mapping[str, object], host: str) -> str:
     if row.get("device") is not None:
         return "the GPU"
     return (f"the {host}" if host and "device" in row else "") or ("the process" if "rank" in row else "the run")
+
+
+def fill_finding(finding: Finding, rows: FindingContext, row: int, counted: str) -> str:
+    """Render the sentence about a row or, where none is an outlier, about all rows alike, `counted` in words."""
+    if finding.every is None or rows.exact[ALIKE][row] != "true":
+        return fill_sentence(finding.text, rows, row)
+    return fill_sentence(finding.every, replace(rows, counted=counted), row)
 
 
 def fill_sentence(text: str, rows: FindingContext, row: int) -> str:
@@ -94,7 +108,7 @@ def fill_sentence(text: str, rows: FindingContext, row: int) -> str:
 
 def _has_value(placeholder: re.Match[str], rows: FindingContext, row: int) -> bool:
     if placeholder["part"] == WHERE:
-        return rows.places[row] is not None
+        return rows.counted is not None or rows.places[row] is not None
     return all(rows.exact[name][row] is not None for name in (placeholder["part"], placeholder["whole"]) if name)
 
 
@@ -119,7 +133,12 @@ def _render_placeholder(placeholder: re.Match[str], rows: FindingContext, row: i
     part, total = placeholder["part"], placeholder["whole"]
     if part == WHERE:
         place = rows.places[row]
+        if rows.counted is not None:
+            run, counted = rows.runs[row], rows.counted
+            return f"<b>{escape_text(counted[0].upper() + counted[1:] if run is None else f'{run} · {counted}')}</b>"
         return rows.nouns[row] if place is None else f"<b>{escape_text(place)}</b>"
+    if total is not None and rows.counted is not None:
+        return _render_sum(placeholder, rows, row)
     if total is not None:
         share = rows.exact[SHARE + placeholder[0]][row]
         terms = " of ".join(
@@ -131,6 +150,20 @@ def _render_placeholder(placeholder: re.Match[str], rows: FindingContext, row: i
     if part in _NAME_COLUMNS:
         text = shorten(text, _NAME_CELLS)
     return render_value(text, exact)
+
+
+def _render_sum(placeholder: re.Match[str], rows: FindingContext, row: int) -> str:
+    """Render the share of sums over rows with both sums and the range of the rows."""
+    names = [sum_column(placeholder[0], placeholder[name]) for name in ("part", "whole")]
+    terms = " of ".join(render_value(rows.formatted[name][row], rows.exact[name][row] or "") for name in names)
+    part, whole, least, largest = (
+        float(rows.exact[name][row] or 0) for name in (*names, *range_columns(placeholder[0]))
+    )
+    if not whole:
+        return terms
+    low, high = (format_percent(each) for each in (least, largest))
+    each = f"; each {low}" if low == high else f"; each {low} to {high}"
+    return f"{render_value(format_percent(part / whole), str(part / whole))} ({terms}{each})"
 
 
 def _append_unit(column: str, text: str) -> str:

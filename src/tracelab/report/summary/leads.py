@@ -16,8 +16,8 @@ from tracelab.query import library
 from tracelab.query.report_rules import LEAST_SHARE, NO_WAITS, Finding, Report
 from tracelab.query.spec import Query
 from tracelab.report.answers import ReportSession
-from tracelab.report.costs import ADDED, COST, COST_SHARE, MATCHING, OF, WHOLE, matching_rows_sql
-from tracelab.report.sentences import FindingContext, build_context, fill_sentence
+from tracelab.report.costs import ADDED, CHECKED_OF_RUN, COST, COST_SHARE, MATCHING, OF, WHOLE, matching_rows_sql
+from tracelab.report.sentences import FindingContext, build_context, fill_finding, fill_sentence
 from tracelab.report.summary.figures import format_share
 from tracelab.store import execution
 
@@ -221,9 +221,12 @@ def _derivation(
 ) -> Iterator[str]:
     cost, whole = (format_scaled(each, Quantity.DURATION) for each in (lead.cost_ns, lead.whole_ns))
     of = f"{whole} in all steps" if lead.is_of_steps else whole
-    if lead.added > 1:
-        yield f"{lead.added_rows} {'cost' if lead.is_ranked else 'add up to'} {cost} of {of} together."
-    elif f"{cost} of {whole}" not in plain_text(lead.sentence):
+    if f"{cost} of {whole}" in plain_text(lead.sentence):
+        pass
+    elif lead.added > 1:
+        lose, to = ("lose", "to") if lead.is_ranked else ("spend", "on")
+        yield f"In total, {lead.added_rows} {lose} {cost} of {of} {to} this."
+    else:
         yield f"{'It costs' if lead.is_ranked else 'That is'} {cost} of {of}."
     numbered = list(enumerate(leads, 1))
     more_detailed = [(at, each) for at, each in numbered if each.detail > lead.detail]
@@ -233,14 +236,14 @@ def _derivation(
         if any(each.detail > lead.detail and set(each.topics) & set(lead.topics) for each in unranked):
             names.append("what is noted below")
         without = " and ".join(names) or list_findings([])
-        yield f"Of these {format_share(lead.share)}, {format_share(lead.unexplained)} remain without {without}."
+        yield f"Without {without}, {format_share(lead.unexplained)} of these {format_share(lead.share)} remains."
     if lead.part_of:
         yield f"That is part of {list_findings(lead.part_of)}."
     elif lead.unexplained - lead.rest >= _SAME_SHARE:
         ceiling = _reached(leads, [each for each in ceilings if set(lead.topics) <= each.topics])
         yield (
-            f"Findings about {ceiling.time} cost no more together than all of it in the run, "
-            f"{format_share(ceiling.share)}: of its {format_share(lead.unexplained)}, {format_share(lead.rest)} count."
+            f"The findings about {ceiling.time} would exceed all of it in the run, {format_share(ceiling.share)}, so "
+            f"each is scaled down: {format_share(lead.unexplained)} counts as {format_share(lead.rest)}."
         )
     if lead.added == 1 and lead.rank is not None and "waiting" not in lead.topics:
         late = [at for at, each in more_detailed if each.rank == lead.rank and each.topics == ("waiting",)]
@@ -272,7 +275,10 @@ def _leads_of(
     """
     every = replace(finding, most=table.num_rows, each=None)
     rows = execution.fetch_table(
-        session.con, matching_rows_sql(every, "run", table.column_names, least_share=0, by_cost=True)
+        session.con,
+        matching_rows_sql(
+            every, "run", table.column_names, least_share=0, by_cost=True, row_key=report_of(query).row_key
+        ),
     )
     shares = [share or 0 for share in rows.column(COST_SHARE).to_pylist()]
     runs = map(str, rows.column("run").to_pylist())
@@ -284,23 +290,23 @@ def _leads_of(
         own, all_rows = (each.filter(pc.equal(each.column("run"), run)) for each in (costly, table))
         context = build_context(query, all_rows, own, several=False)
         leads += [
-            (str(run), _build_lead(session.commands, query, finding, context, at, row, all_rows.num_rows))
+            (str(run), _build_lead(session.commands, query, finding, context, at, row))
             for at, row in enumerate(own.to_pylist())
         ]
     return leads, below
 
 
-def _build_lead(  # noqa: PLR0917  what a row of the answer comes with
+def _build_lead(
     commands: StoreCommands,
     query: Query,
     finding: Finding,
     context: FindingContext,
     at: int,
     row: Mapping[str, Any],
-    checked: int,
 ) -> Lead:
-    """Build the lead of a row, the one `at` a place in its context; `checked` rows of the run were checked."""
+    """Build the lead of a row, the one `at` a place in its context."""
     run, rank, share, added = str(row["run"]), row.get("rank"), row[COST_SHARE], row[ADDED]
+    matching, checked = row[MATCHING], row[CHECKED_OF_RUN]
     is_of_rank = added == 1 or (finding.cost is not None and "rank" in (finding.cost.adds or ()))
     return Lead(
         query=query.name,
@@ -312,11 +318,11 @@ def _build_lead(  # noqa: PLR0917  what a row of the answer comes with
         unexplained=share,
         rest=share,
         rank=rank,
-        step=row.get("step"),
-        sentence=fill_sentence(finding.text, context, at),
+        step=row.get(finding.step),
+        sentence=fill_finding(finding, context, at, report_of(query).share_of_rows(added, checked)),
         advice=fill_sentence(finding.advice, context, at) if finding.advice else "",
-        evidence=_evidence(query, finding, row[MATCHING], checked),
-        added_rows=_report_of(query).count_rows(added, "such"),
+        evidence=_evidence(query, finding, matching, checked),
+        added_rows=report_of(query).count_rows(added),
         next_command=next_command(commands, finding.next_query or query.name, run, rank if is_of_rank else None),
         what_if_command=what_if_command(commands, finding, run, rank),
         is_of_steps=row[OF] is not None,
@@ -325,10 +331,11 @@ def _build_lead(  # noqa: PLR0917  what a row of the answer comes with
 
 def _evidence(query: Query, finding: Finding, matching: int, checked: int) -> str:
     within = "" if finding.rule is None else ", within the threshold of its rule"
-    return f"{query.name} finds it in {_report_of(query).share_of_rows(matching, checked)}{within}"
+    return f"{query.name} finds it in {report_of(query).share_of_rows(matching, checked)}{within}"
 
 
-def _report_of(query: Query) -> Report:
+def report_of(query: Query) -> Report:
+    """Return the report rules of a query that has findings."""
     if query.report is None:
         raise ValueError(f"{query.name} has no findings")
     return query.report

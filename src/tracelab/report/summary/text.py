@@ -215,7 +215,7 @@ def describe_measured_time(summary: RunSummary) -> str:
     """Return what the shares of findings are shares of."""
     parts = "GPUs of the run" if summary.has_gpu else "ranks of the run on the CPU"
     length = f"{format_scaled(summary.window_ns, Quantity.DURATION)}, " if summary.window_ns else ""
-    return f"{length}the windows of all {parts} added up"
+    return f"{length}the sum of the windows of all {parts}"
 
 
 def _lead_lines(number: int, lead: Lead, step_ns: float | None, width: int) -> Iterator[str]:

@@ -1,0 +1,86 @@
+"""Decide whether one row of a finding is an outlier, so that the sentence is about it, or about all rows alike.
+
+The row with the largest cost is an outlier if its cost exceeds the median of the others
+
+    by more than 20 % (`LEAST_FACTOR`), and
+    by more than 3.5 scaled median absolute deviations of the others (`MOST_DEVIATIONS`): the modified z-score of
+    Iglewicz and Hoaglin, "How to Detect and Handle Outliers" (1993), whose scale is that of a normal distribution.
+
+The others are all rows that the cost is about, those within the threshold of the rule included: one GPU of eight that
+idles is an outlier though no other row has the finding. Of two or three rows the deviations are small or 0, and the
+factor decides.
+"""
+
+from tracelab.query.report_rules import PLACEHOLDER, Finding
+
+LEAST_FACTOR = 1.2
+MOST_DEVIATIONS = 3.5
+_NORMAL_SCALE = 1.4826
+"""A normal distribution's standard deviation over its median absolute deviation."""
+
+ALIKE = "\x1balike"
+"""Column of a finding's rows: whether several rows have the finding and none is an outlier."""
+_PLACE, _TYPICAL, _DEVIATION, _LARGEST = (f"\x1b{name}" for name in ("place", "typical", "deviation", "largest"))
+
+
+def sum_column(placeholder: str, column: str) -> str:
+    """Return the column with the sum of a term of `{part of whole}` over the rows; its name ends with the unit."""
+    return f"\x1bsum {placeholder} {column}"
+
+
+def range_columns(placeholder: str) -> tuple[str, str]:
+    """Return the columns with the least and the largest share of the rows."""
+    return f"\x1bleast {placeholder}", f"\x1blargest {placeholder}"
+
+
+def alike_ctes(finding: Finding, *, relation: str, rule: str, about: str, cost: str, added: str, partition: str) -> str:
+    """Return CTEs, the last one `alike`, that append ALIKE, sums and ranges to the rows of a relation.
+
+    The other arguments name columns: whether the rule holds, whether the cost is about the row, the row's cost, and the
+    number of rows that add up; `partition` is that of those rows.
+    """
+    if finding.every is None:
+        return f"""alike as (
+    select *, false as "{ALIKE}" from {relation}
+)"""
+    others = f'filter ("{about}" and "{_PLACE}" > 1) over ({partition})'
+    placed = f'{partition}, "{about}"' if partition else f'partition by "{about}"'
+    return f"""placed as (
+    select *, row_number() over ({placed} order by "{cost}" desc nulls last) as "{_PLACE}" from {relation}
+),
+typical as (
+    select
+        *,
+        median("{cost}") {others} as "{_TYPICAL}",
+        max("{cost}") filter ("{about}") over ({partition}) as "{_LARGEST}"
+    from placed
+),
+compared as (
+    select *, median(abs("{cost}" - "{_TYPICAL}")) {others} as "{_DEVIATION}" from typical
+),
+alike as (
+    select
+        *,
+        "{added}" > 1 and not coalesce(
+            "{_LARGEST}" > {LEAST_FACTOR} * "{_TYPICAL}"
+            and "{_LARGEST}" - "{_TYPICAL}" > {MOST_DEVIATIONS} * {_NORMAL_SCALE} * "{_DEVIATION}",
+            false
+        ) as "{ALIKE}"{_sums(finding.every, rule, partition)}
+    from compared
+)"""
+
+
+def _sums(text: str, rule: str, partition: str) -> str:
+    """Return SQL for the sums and the range of the shares in a text."""
+    columns: list[str] = []
+    for placeholder in {each[0]: each for each in PLACEHOLDER.finditer(text)}.values():
+        part, whole = placeholder["part"], placeholder["whole"]
+        if whole is None:
+            continue
+        over = f'filter ("{rule}" and {part} is not null and {whole} > 0) over ({partition})'
+        columns += [f'(sum({name}) {over})::bigint as "{sum_column(placeholder[0], name)}"' for name in (part, whole)]
+        columns += [
+            f'{which}({part} / {whole}) {over} as "{name}"'
+            for which, name in zip(("min", "max"), range_columns(placeholder[0]), strict=True)
+        ]
+    return "".join(f",\n        {column}" for column in columns)
