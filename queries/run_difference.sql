@@ -17,7 +17,7 @@
 -- title = "Run comparison"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches", "ops", "annotations"]
 -- show = ["section", "name", "change", "difference_ns", "change_ratio", "before_each_ns", "after_each_ns", "per"]
--- chart = { kind = "bars", x = "name", y = ["difference_ns"], labels = ["difference[ per {per}]"], by = "section", signed = true }
+-- chart = { kind = "bars", x = "name", y = ["difference_ns"], labels = ["difference[ per {per}]"], by = "section", signed = true, joined = "kernels" }
 -- [params]
 -- before = { type = "run", example = "generated-4rank-ddp", about = "the run to compare with; without it the first of a store's two" }
 -- after = { type = "run", example = "generated-4rank-nobroadcast", about = "the run that is compared; without it the other one" }

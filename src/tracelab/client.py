@@ -245,7 +245,24 @@ class Lab:
         from tracelab import plot
 
         query = library.find(name, like)
-        return plot.figure(self.run_query(query, params), query)
+        table = self.run_query(query, params)
+        return plot.figure(table, query, self.joined_kernels(query, table, params))
+
+    def joined_kernels(
+        self, query: spec.Query, table: pa.Table, params: Mapping[str, spec.Value]
+    ) -> dict[str, frozenset[str]]:
+        """Return the kernels of an answer's two runs that replace each other, by label, where its chart joins them."""
+        if query.chart is None or query.chart.joined is None or not table.num_rows:
+            return {}
+        from tracelab.compare import fetch, kernel_groups
+
+        before, after = (str(table.column(name)[0].as_py()) for name in ("before", "after"))
+        step_name = params.get("step_name")
+        name = None if step_name is None else str(step_name)
+        with fetch.open_source(
+            self.store, [before, after], step_name=name, memory_limit=self.memory_limit, timeout_s=self.timeout_s
+        ) as source:
+            return kernel_groups.fetch_groups(source, before, after, name)
 
     def ingest(self, *paths: str | Path, run: str | None = None, replace: bool = False) -> Result:
         """Store files, folders or patterns as `tracelab ingest` does, and return a row for each file.

@@ -1,15 +1,24 @@
 """Kernels that are launched in the place of others, of steps that a person can align."""
 
+from pathlib import Path
+
+import pyarrow as pa
 import pytest
 
-from tests.compare.small_runs import recording, together
+from tests.build import build_store
+from tests.compare.small_runs import ALL_REDUCE, recording, together
 from tests.compare.test_kernel_matching import launch
 from tests.memory import MemoryStore
+from tracelab.client import Lab
 from tracelab.compare import sentences
 from tracelab.compare.comparison import Comparison, Request, compare_source
 from tracelab.compare.fetch import Source
+from tracelab.compare.kernel_groups import group_kernels
 from tracelab.compare.kernel_matching import Kernel, match_kernels
 from tracelab.compare.replacements import Replaced, find_replacements
+from tracelab.plot.joined import join_rows
+from tracelab.query import library
+from tracelab.report.charts.chart import build_chart
 
 
 def find(base: str, candidate: str, *, classes: str = "") -> list[tuple[list[Replaced], list[Replaced]]]:
@@ -76,6 +85,37 @@ def test_sentence_names_both_kernels_once_and_their_classes_not_again(swapped: C
         "Largest differences per step: kernel gemm_kernel (−4.000 µs) replaced by cudnn_convolve_kernel (+5.500 µs), "
         "exposed_communication −1.000 µs, idle −500 ns."
     )
+
+
+def test_kernels_that_replace_each_other_are_one_bar_of_their_difference(swapped: Comparison) -> None:
+    """A name that both sides have is in no group; others of the section, and of other sections, remain."""
+    groups = group_kernels(swapped)
+    assert groups == {"gemm_kernel → cudnn_convolv…kernel": frozenset({"gemm_kernel", "cudnn_convolve_kernel"})}
+    listed = [("kernels", "gemm_kernel", -4_000), ("kernels", ALL_REDUCE, 7), ("ops", "gemm_kernel", 5)]
+    listed += [("kernels", "cudnn_convolve_kernel", 5_500)]
+    rows = [dict(zip(("section", "name", "difference_ns"), each, strict=True)) for each in listed]
+    chart = library.find("run_difference").chart
+    assert chart is not None
+    assert [(row["name"], row["difference_ns"]) for row in join_rows(rows, chart, groups)] == [
+        ("gemm_kernel → cudnn_convolv…kernel", 1_500),
+        (ALL_REDUCE, 7),
+        ("gemm_kernel", 5),
+    ]
+    answer = pa.Table.from_pylist([row | {"run": None} for row in rows])
+    drawn = build_chart(library.find("run_difference"), answer, range(4), several=True, joined=groups)
+    assert drawn is not None
+    labels = [label for panel in drawn["panels"] for label in panel["labels"]]
+    assert "gemm_kernel → cudnn_convolv…kernel" in labels
+    assert labels.count("cudnn_convolve_kernel") == 0
+
+
+def test_a_plot_of_two_runs_joins_them_and_other_plots_join_nothing(tmp_path: Path) -> None:
+    other = recording("b", gemm="cudnn_convolve_kernel", gemm_ns=3_000)
+    query = library.find("run_difference")
+    lab = Lab(build_store(tmp_path / "lab", together(recording("a"), other)))
+    (label,) = lab.joined_kernels(query, lab.run_query(query, {}), {})
+    assert label == "gemm_kernel → cudnn_convolv…kernel"
+    assert lab.joined_kernels(library.find("gpu_breakdown"), lab.run_query(query, {}), {}) == {}
 
 
 def test_exposed_copies_are_named_once_with_the_copies_that_they_are_of(memory: MemoryStore) -> None:

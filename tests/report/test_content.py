@@ -18,7 +18,7 @@ from tracelab.report import report
 from tracelab.report.answers import open_report_session
 from tracelab.report.health import render_checks
 from tracelab.report.page import SCRIPTS, json_in_html
-from tracelab.report.verdict import render_verdict
+from tracelab.report.verdict import compare_pair, render_verdict
 
 ENTERING = [each for each in library().values() if each.report is not None]
 
@@ -115,7 +115,7 @@ def test_the_report_of_two_runs_begins_with_the_verdict_on_them(page: str) -> No
 
 def test_the_run_that_is_named_first_is_the_base(lab: Path) -> None:
     with open_report_session(lab, ("second", "first")) as session:
-        assert "second → first" in render_verdict(session)
+        assert "second → first" in render_verdict(session, compare_pair(session))
 
 
 def test_a_check_that_finds_something_in_several_runs_is_one_item() -> None:

@@ -245,7 +245,7 @@ def _run_query(query: "Query", values: dict[str, Any], options: dict[str, Any]) 
         table = lab.run_query(query, values)
         if answer is not None:
             _emit_selected(table, selection, answer)
-        _draw(table, query, picture, notes, force=force)
+        _draw(table, query, picture, notes, lab.joined_kernels(query, table, values), force=force)
     elif answer is not None:
         with lab.open_query(query, values) as rows:
             _emit_selected(rows, selection, answer)
@@ -280,11 +280,19 @@ def _emit_selected(rows: "pa.Table | pa.RecordBatchReader", selection: "table_vi
         print_lines(f"The first {selection.limit:,} of {total:,} rows.", err=True)
 
 
-def _draw(table: "pa.Table", query: "Query", picture: Path, notes: list[str], *, force: bool) -> None:
+def _draw(
+    table: "pa.Table",
+    query: "Query",
+    picture: Path,
+    notes: list[str],
+    joined: dict[str, frozenset[str]],
+    *,
+    force: bool,
+) -> None:
     """Write the picture, with the notes in its caption."""
     from tracelab import plot
 
-    figure = plot.picture(table, query, notes)
+    figure = plot.picture(table, query, notes, joined)
     draw: Callable[[Any], None] = partial(plot.save, figure.figure, fmt=picture.suffix[1:].lower())
     write_atomically(picture, draw, force=force)
     if figure.not_drawn:

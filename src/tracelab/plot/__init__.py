@@ -1,7 +1,7 @@
 """Draw query results with Matplotlib: the query's header names the chart, column names imply units."""
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any, BinaryIO, cast
@@ -30,13 +30,20 @@ class Picture:
     not_drawn: tuple[str, ...] = ()
 
 
-def figure(table: pa.Table, query: Query) -> Figure:
+def figure(table: pa.Table, query: Query, joined: Mapping[str, frozenset[str]] | None = None) -> Figure:
     """Return the figure of `picture`."""
-    return picture(table, query).figure
+    return picture(table, query, joined=joined).figure
 
 
-def picture(table: pa.Table, query: Query, captions: Sequence[str] = ()) -> Picture:
+def picture(
+    table: pa.Table,
+    query: Query,
+    captions: Sequence[str] = (),
+    joined: Mapping[str, frozenset[str]] | None = None,
+) -> Picture:
     """Draw a result as the query's chart specifies; captions are lines below the title.
+
+    `joined` are groups of kernels by label that are one bar where the chart joins them.
 
     Raises UsageError for a query without a chart or a result without its columns, NoDataError if no row has a value.
     """
@@ -52,6 +59,10 @@ def picture(table: pa.Table, query: Query, captions: Sequence[str] = ()) -> Pict
     if not rows:
         raise NoDataError(f"{query.name} has no rows to draw; omit --plot to see the result")
     rows = name_host(rows) if chart.host else rows
+    if joined:
+        from tracelab.plot.joined import join_rows
+
+        rows = join_rows(rows, chart, joined)
     with mpl.rc_context(STYLE):
         drawing, notes = _load_drawer(chart.kind)(table.to_pylist() if chart.kind in _NEEDS_ALL_ROWS else rows, chart)
         missing = [note for note in notes if isinstance(note, NotDrawn)]

@@ -74,7 +74,8 @@ class Chart:
     `labels` replaces the names of x and y columns that do not explain themselves; in a label the clause
     `[: {column}]` is the value of a column that has the same value in all rows. The header lists the labels of y, or
     names columns in a table. Bars use `panel` to separate panels, too. With `signed`, bars above 0 are losses and those
-    below are gains: they differ by color, hatch and sign, and all panels have one scale.
+    below are gains: they differ by color, hatch and sign, and all panels have one scale. `joined` is the value of `by`
+    whose bars are kernels: those of two runs that replace each other are one bar.
     """
 
     kind: ChartKind
@@ -85,6 +86,7 @@ class Chart:
     panel: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     signed: bool = False
+    joined: str | None = None
 
 
 @dataclass(frozen=True)
@@ -322,7 +324,10 @@ def _chart(entry: object, columns: Mapping[str, str]) -> Chart:
         if name not in columns:
             raise _HeaderError("chart", f"chart names {name!r}, which is not a column of the query")
     flags = {name: entry.get(name) is True for name in ("host", "signed")}
-    return Chart(entry["kind"], str(x), tuple(y), by, panel=tuple(panel), labels=by_column, **flags)
+    joined = entry.get("joined")
+    if joined is not None and not (isinstance(joined, str) and by):
+        raise _HeaderError("chart", "chart needs joined as a value of its column `by`")
+    return Chart(entry["kind"], str(x), tuple(y), by, panel=tuple(panel), labels=by_column, joined=joined, **flags)
 
 
 def _like(entry: object) -> dict[str, str]:

@@ -28,6 +28,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from tracelab.compare.comparison import Comparison
+from tracelab.compare.kernel_groups import group_kernels
 from tracelab.query import library as query
 from tracelab.query.report_rules import SECTION_TITLES
 from tracelab.query.spec import Query
@@ -41,7 +43,7 @@ from tracelab.report.summary.leads import RunLeads
 from tracelab.report.summary.summarize import summarize_answers
 from tracelab.report.table_cache import cache_small_tables
 from tracelab.report.timeline import drawn_runs, render_timeline
-from tracelab.report.verdict import render_verdict
+from tracelab.report.verdict import compare_pair, render_verdict
 
 __all__ = ["Answer", "ReportSession", "Section", "report"]
 
@@ -96,12 +98,15 @@ def _sections(session: ReportSession) -> Iterator[Section]:
             continue
         answers = [each for each in selected if each.query.report and each.query.report.section == part]
         filled = [answer for answer in answers if answer.table is not None]
+        is_pair = part == "comparison" and len(session.run_names) == _COMPARED
+        compared = compare_pair(session) if is_pair else None
+        joined = group_kernels(compared) if isinstance(compared, Comparison) else None
         body = "\n".join(
-            render_query(session, answer, leads, is_unfolded=at == 0 and part in _UNFOLDED)
+            render_query(session, answer, leads, is_unfolded=at == 0 and part in _UNFOLDED, joined=joined)
             for at, answer in enumerate(filled)
         )
-        if part == "comparison" and len(session.run_names) == _COMPARED:
-            body = f"{render_verdict(session)}\n{body}"
+        if compared is not None:
+            body = f"{render_verdict(session, compared)}\n{body}"
         missing = tuple(render_missing(answer) for answer in answers if answer.table is None)
         if answers:
             yield Section(part, title, body, missing=missing)

@@ -1,6 +1,7 @@
 """Render one query in the report: findings, chart, table, definition and SQL."""
 
 import json
+from collections.abc import Mapping
 from html import escape
 
 from tracelab.output.labels import IDENTITY
@@ -19,11 +20,17 @@ _OPEN_ROWS = 12
 
 
 def render_query(
-    session: ReportSession, answer: Answer, leads: RunLeads | None = None, *, is_unfolded: bool = False
+    session: ReportSession,
+    answer: Answer,
+    leads: RunLeads | None = None,
+    *,
+    is_unfolded: bool = False,
+    joined: Mapping[str, frozenset[str]] | None = None,
 ) -> str:
     """Render the article of a result with rows: findings, and the rest folded unless `is_unfolded`.
 
-    `leads` are the findings of each run's summary.
+    `leads` are the findings of each run's summary, `joined` groups of kernels by label that are one bar of a chart that
+    joins them.
     """
     query, table = answer.query, answer.table
     if table is None:
@@ -38,7 +45,7 @@ def render_query(
         _NOT_BY_RUN if session.several and "run" not in table.column_names else "",
         render_findings(session, query, table, leads),
         f"<details class=fold{' open' * is_unfolded}><summary>{_folded_parts(query)}</summary>",
-        _chart_place(query, build_chart(query, table, indices, several=session.several)),
+        _chart_place(query, build_chart(query, table, indices, several=session.several, joined=joined)),
         f"<details class=data{is_open}><summary>Table: {count}</summary>",
         _full_result_note(answer, table.num_rows, rows.num_rows),
         table_html(rows, f"{query.title}: {count}", dict(query.columns)),

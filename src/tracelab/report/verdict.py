@@ -14,23 +14,26 @@ _SIGNS = {SLOWER: "▲", FASTER: "▼"}
 """Slower and faster differ by sign and color."""
 
 
-def render_verdict(session: ReportSession) -> str:
-    """Render the comparison of the session's two runs, or why there is none.
+def compare_pair(session: ReportSession) -> comparison.Comparison | str:
+    """Compare the session's two runs; return the reason where they cannot be compared.
 
     The base is the run that was named first, else the first in order.
     """
     base, candidate = session.runs or session.run_names
     request = comparison.Request((base,), (candidate,))
-    command = session.commands.compare(base, candidate)
     try:
         if len(execute.stored_runs(session.con)) == len(session.run_names):
-            compared = comparison.compare_source(fetch.Source(session.con), request)
-        else:
-            compared = comparison.compare_runs(session.store, request)
+            return comparison.compare_source(fetch.Source(session.con), request)
+        return comparison.compare_runs(session.store, request)
     except (NotComparableError, NoDataError, UsageError) as error:
-        body = f"<p>{render_prose(str(error))}</p>"
-    else:
-        body = "".join(_render(compared))
+        return str(error)
+
+
+def render_verdict(session: ReportSession, compared: comparison.Comparison | str) -> str:
+    """Render the comparison of the session's two runs, or why there is none."""
+    base, candidate = session.runs or session.run_names
+    command = session.commands.compare(base, candidate)
+    body = f"<p>{render_prose(compared)}</p>" if isinstance(compared, str) else "".join(_render(compared))
     heading = f"<h3>{escape_text(base)} → {escape_text(candidate)}</h3>"
     return f"<article id=verdict data-all>{heading}{body}<p class=cut><code>{escape_text(command)}</code></p></article>"
 

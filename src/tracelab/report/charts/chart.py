@@ -1,28 +1,38 @@
 """Build chart data for the report's scripts: panels, series and labels of the rows of a result."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
 
 from tracelab.output.units import Quantity, column_from_title, column_quantity, column_unit
 from tracelab.plot.axis import is_finite
+from tracelab.plot.joined import join_rows
 from tracelab.plot.labels import identifying_columns, legend_label, name_host, varying_columns
-from tracelab.query.spec import Query
+from tracelab.query.spec import Chart, Query
 from tracelab.report.charts.bars import bar_panels
 from tracelab.report.charts.points import point_panels
 from tracelab.report.charts.roofline import roofline_panels
-from tracelab.report.charts.rows import AT, LENGTHS, MOST_BEYOND, extra_rows, place_rows
+from tracelab.report.charts.rows import AT, LENGTHS, MOST_BEYOND, Row, extra_rows, place_rows
 from tracelab.report.charts.small_multiples import curve_panels, grid_panels
 
 _DRAWERS = {"roofline": roofline_panels, "curves": curve_panels, "grid": grid_panels}
 
 
-def build_chart(query: Query, answer: pa.Table, table_rows: Sequence[int], *, several: bool) -> dict[str, Any] | None:
+def build_chart(
+    query: Query,
+    answer: pa.Table,
+    table_rows: Sequence[int],
+    *,
+    several: bool,
+    joined: Mapping[str, frozenset[str]] | None = None,
+) -> dict[str, Any] | None:
     """Return the chart of a result; None without a chart in the header or without a drawable row.
 
     `table_rows` are the rows that the table shows; the chart refers to them and includes values of further rows itself.
-    `several`: the page has several runs, so panels name theirs.
+    `several`: the page has several runs, so panels name theirs. `joined` are groups of kernels by label that are one
+    bar.
 
     """
     chart = query.chart
@@ -34,6 +44,8 @@ def build_chart(query: Query, answer: pa.Table, table_rows: Sequence[int], *, se
     if not rows:
         return None
     rows = name_host(rows) if chart.host else rows
+    if joined:
+        rows = _join_rows(rows, chart, joined, answer.num_rows)
     left_out = 0
     if chart.kind in _DRAWERS:
         fit = [row for row in rows if row[AT] < table_size + MOST_BEYOND]
@@ -68,6 +80,12 @@ def _describe_column(index: int, name: str, label: str) -> dict[str, Any]:
     kind = column_quantity(column_from_title(name))
     unit = {Quantity.DURATION: "ns", Quantity.BYTES: "B", Quantity.RATIO: "%"}.get(kind) or column_unit(name) or ""
     return {"at": index, "name": label, "unit": unit, "column": name}
+
+
+def _join_rows(rows: list[Row], chart: Chart, joined: Mapping[str, frozenset[str]], first_place: int) -> list[Row]:
+    """Join rows of names that are one thing; the new ones have places beyond all rows of the answer."""
+    places = count(first_place)
+    return [row | {AT: next(places)} if row[chart.x] in joined else row for row in join_rows(rows, chart, joined)]
 
 
 def _is_known(value: object) -> bool:
