@@ -33,41 +33,11 @@
 -- of_gpu_activity_ratio = "gpu_ns / gpu_activity_ns."
 -- gpu_activity_ns = "Durations of all GPU rows of the rank, added up."
 -- ///
-with recursive frames as materialized (
-    select
-        row_number() over () as id, run, source, rank, pid, tid, substr(name, 12) as name,
-        regexp_replace(substr(name, 12), '_\d+$', '') as class, start_ns, end_ns
-    from python_frames
-    where matches(run, $run) and matches(rank, $rank) and starts_with(name, 'nn.Module: ') and has_valid_interval(start_ns, end_ns)
-),
-nest as materialized (
-    select id, parent, depth from nesting('frames')
-),
-found_places(id, path, depth) as (
-    select n.id, [f.name], 1
-    from nest as n
-    join frames as f on n.id = f.id
-    where n.parent is null
-    union all
-    select n.id, list_append(p.path, f.name), p.depth + 1
-    from found_places as p
-    join nest as n on n.parent = p.id
-    join frames as f on n.id = f.id
-    where n.depth = p.depth + 1
-),
-homes as (  -- the only place of a module that is called within others: where it is recomputed, it has none around it
-    select f.run, f.rank, f.name, any_value(p.path) as path
-    from found_places as p
-    join frames as f on p.id = f.id
-    where p.depth > 1
-    group by f.run, f.rank, f.name
-    having min(p.path) = max(p.path)
+with frames as materialized (
+    from module_frames($run, $rank)
 ),
 places as materialized (
-    select p.id, case when h.path is null then p.path else list_concat(h.path, p.path[2:]) end as path
-    from found_places as p
-    join frames as f on p.id = f.id
-    left join homes as h on f.run = h.run and f.rank = h.rank and p.path[1] = h.name
+    from module_places('frames')
 ),
 host_ops as materialized (
     from selected_ops($run, $rank)

@@ -1,12 +1,13 @@
 -- Framework ops by CPU time, and by the GPU time that they launch.
--- A row is one run, rank and op name, over all threads. `self_ns` is an op's own time: its duration less those of the ops
--- directly inside it on its thread. The self times of all ops add up to the time that the outermost ops took
--- (`op_self_sum_ns`), plus that of ops that overlap another one. `total_ns` holds the ops inside, and a recursive op once for
--- each outermost call. An op that works and one that waits look the same. A kernel, copy or memset belongs to the innermost
--- op that ran when it was launched, on the launching thread; where its launch was not recorded, to the op whose id it
--- carries. GPU times add up over rows that run at once. An op that begins inside another and ends after it (damage) counts in
--- `overlapping_calls`: no op lies inside it, so its self time is its duration. Of ops that begin and end together the one
--- that the trace names first holds the others.
+-- A row is one run, rank and op name, over all threads; with --by also one shape, module or Python stack. An op of the
+-- backward pass belongs to the module and the stack of its forward op (see module_time).
+-- `self_ns` is an op's own time: its duration less those of the ops directly inside it on its thread. The self times of all
+-- ops add up to the time that the outermost ops took (`op_self_sum_ns`), plus that of ops that overlap another one. `total_ns`
+-- holds the ops inside, and a recursive op once for each outermost call. An op that works and one that waits look the same. A
+-- kernel, copy or memset belongs to the innermost op that ran when it was launched, on the launching thread; where its launch
+-- was not recorded, to the op whose id it carries. GPU times add up over rows that run at once. An op that begins inside
+-- another and ends after it (damage) counts in `overlapping_calls`: no op lies inside it, so its self time is its duration. Of
+-- ops that begin and end together the one that the trace names first holds the others.
 -- /// query
 -- title = "Op summary"
 -- needs = ["ops"]
@@ -14,6 +15,8 @@
 -- chart = { kind = "bars", x = "op", y = ["self_ns"], by = "run" }
 -- [params]
 -- common = ["run", "rank"]
+-- by = { default = "name", choices = ["name", "shape", "module", "stack"], about = "what the rows are of" }
+-- stack_frames = { default = 5, about = "at most that many lines of a stack" }
 -- top_ops = { type = "integer", example = 10, about = "only that many ops of each rank, those with the largest self_ns" }
 -- [columns]
 -- common = ["run", "rank"]
@@ -31,6 +34,9 @@
 -- outermost_calls = "Calls inside no call of the same op on the same thread."
 -- timed_calls = "common"
 -- overlapping_calls = "Calls that begin inside another op and end after it."
+-- shapes = "With --by shape sizes of what they take, as recorded; NULL where the profiler did not record them."
+-- module = "With --by module the modules around them, outermost first, joined by /; NULL outside of all."
+-- stack = "With --by stack the lines of the program around them, innermost first; NULL where no stacks are recorded."
 -- [report]
 -- section = "host"
 -- order = 2
@@ -42,26 +48,69 @@
 -- text = "[{where}: ]{op} takes {self_ns of op_self_sum_ns} of the CPU time in ops, in {calls} calls."
 -- advice = "Where no GPU is used this is the work itself: larger batches, other precision, more threads. Before a GPU it is the cost of launching, or a wait: fuse or compile the small ops, and take out synchronizations."
 -- ///
-with executions as not materialized (
-    select run, source, rank, pid, tid, name, start_ns, end_ns, external_id
+with
+-- /// if by = module, stack
+host_ops as materialized (
+    from selected_ops($run, $rank) where $by in ('module', 'stack')
+),
+-- /// end
+-- /// if by = module
+modules as materialized (
+    from module_frames($run, $rank) where $by = 'module'
+),
+-- /// end
+-- /// if by = stack
+frames as materialized (
+    from program_frames($run, $rank) where $by = 'stack'
+),
+in_frames as materialized (
+    from op_frames('host_ops', 'frames')
+),
+-- /// end
+executions as not materialized (
+    select
+        row_number() over () as place, run, source, rank, pid, tid, name, start_ns, end_ns, external_id,
+        case when $by = 'shape' then input_shapes end as detail
     from ops
-    where matches(run, $run) and matches(rank, $rank)
+    where matches(run, $run) and matches(rank, $rank) and $by in ('name', 'shape')
+    -- /// if by = module, stack
+    union all
+    select o.id, o.run, o.source, o.rank, o.pid, o.tid, o.name, o.start_ns, o.end_ns, o.external_id, d.detail
+    from host_ops as o
+    left join (
+        select null::bigint as id, null::varchar as detail where false
+        -- /// end
+        -- /// if by = module
+        union all
+        select f.id, array_to_string(p.path, '/')
+        from op_frames('host_ops', 'modules') as f
+        join module_places('modules') as p on f.frame = p.id
+        -- /// end
+        -- /// if by = stack
+        union all
+        select f.id, s.stack
+        from in_frames as f
+        join frame_stacks('frames', 'in_frames', $stack_frames) as s on f.frame = s.id
+        -- /// end
+        -- /// if by = module, stack
+    ) as d on o.id = d.id
+    -- /// end
 ),
 kinds as materialized (  -- a million calls have some hundred, and a number takes less memory than their columns
-    select row_number() over () as kind, run, source, rank, pid, tid, name
+    select row_number() over () as kind, run, source, rank, pid, tid, name, detail
     from (
-        select run, source, rank, pid, tid, name
+        select run, source, rank, pid, tid, name, detail
         from executions
-        group by run, source, rank, pid, tid, name
+        group by run, source, rank, pid, tid, name, detail
         having count(*) > 0  -- always so; but DuckDB then takes the kinds for few, and builds no hash table on the calls
     )
 ),
 numbered_calls as materialized (  -- the last 31 bits of a call's id are its kind, those before its place in the trace
     select (e.place << 31) + k.kind as id, e.start_ns, e.end_ns, e.external_id
-    from (select *, row_number() over () as place from executions) as e
+    from executions as e
     join kinds as k
         on e.run = k.run and e.source = k.source and e.rank = k.rank and e.pid is not distinct from k.pid
-        and e.tid is not distinct from k.tid and e.name is not distinct from k.name
+        and e.tid is not distinct from k.tid and e.name is not distinct from k.name and e.detail is not distinct from k.detail
 ),
 calls as not materialized (
     select c.id, k.run, k.source, k.pid, k.tid, k.kind as part, c.start_ns, c.end_ns, c.external_id
@@ -161,7 +210,7 @@ outer_gpu as (
 ),
 by_name as (
     select
-        run, rank, name,
+        run, rank, name, detail,
         sum(calls) as calls,
         sum(timed_calls) as timed_calls,
         sum(measured_ns) / sum(timed_calls) as mean_ns,
@@ -178,13 +227,13 @@ by_name as (
     left join own using (kind)
     left join outer_calls using (kind)
     left join outer_gpu using (kind)
-    group by run, rank, name
+    group by run, rank, name, detail
 ),
 ranked as (
     select
         *,
         sum(self_ns) over (partition by run, rank) as op_self_sum_ns,
-        row_number() over (partition by run, rank order by self_ns desc, name) as place
+        row_number() over (partition by run, rank order by self_ns desc, name, detail) as place
     from by_name
 )
 select
@@ -202,7 +251,10 @@ select
     as_bigint(coalesce(gpu_rows, 0)) as gpu_rows,
     as_bigint(coalesce(outermost_calls, 0)) as outermost_calls,
     as_bigint(timed_calls) as timed_calls,
-    as_bigint(coalesce(overlapping_calls, 0)) as overlapping_calls
+    as_bigint(coalesce(overlapping_calls, 0)) as overlapping_calls,
+    case when $by = 'shape' then detail end as shapes,
+    case when $by = 'module' then detail end as module,
+    case when $by = 'stack' then detail end as stack
 from ranked
 where $top_ops is null or place <= $top_ops
-order by run, rank, ranked.self_ns desc, op
+order by run, rank, ranked.self_ns desc, op, ranked.detail

@@ -60,12 +60,7 @@ outer_ops as materialized (
     select * from host_ops where id in (from outer_op_ids)
 ),
 frames as materialized (
-    select row_number() over () as id, f.run, f.source, f.pid, f.tid, f.name, f.start_ns, f.end_ns
-    from python_frames as f
-    where matches(f.run, $run) and matches(f.rank, $rank)
-        and regexp_matches(f.name, '\(\d+\): ')
-        and not regexp_matches(f.name, '^<|(^|/)(torch|triton|_?distutils|concurrent|asyncio|importlib|multiprocessing)/')
-        and not regexp_matches(f.name, '(^|/)(threading|contextlib|functools|runpy|inspect|typing|queue|weakref|abc|enum|copy)\.py\(')
+    from program_frames($run, $rank)
 ),
 located as (
     select w.run, w.rank, w.name as call, o.name as op, i.name as inner_op, f.name as line, w.end_ns - w.start_ns as dur_ns

@@ -46,3 +46,17 @@ def test_recomputation_is_what_tracelens_counts(labs: list[Lab]) -> None:
     assert {row["layer"] for row in rows if row["class"] == "BasicBlock"} == {
         f"CheckpointWrapper_{n}" for n in range(4)
     }
+
+
+@pytest.mark.parametrize("by", ["shape", "module", "stack"])
+def test_ops_by_shape_module_or_stack_add_up_to_the_ops(labs: list[Lab], by: str) -> None:
+    columns = ("calls", "timed_calls", "self_ns", "gpu_self_ns", "gpu_rows")
+    by_op: list[dict[str, list[int]]] = []
+    for values in ({}, {"by": by}):
+        sums: dict[str, list[int]] = {}
+        for row in labs[1].query("op_summary", run="resnet_act_checkpoint", **values).to_pylist():
+            before = sums.get(row["op"], [0] * len(columns))
+            sums[row["op"]] = [a + row[name] for a, name in zip(before, columns, strict=True)]
+        by_op.append(sums)
+    assert by_op[0] == by_op[1]
+    assert sum(sums[3] for sums in by_op[0].values()) > 0
