@@ -73,6 +73,10 @@ def test_a_block_that_ends_before_its_window_has_that_as_status(run_case) -> Non
 
 
 def test_a_refusal_names_the_arguments_of_the_block(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"^wait 'x': must be a whole number, from 0 on$"):
+        tracelab.record("r", out=tmp_path, wait="x")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"^for_s True: must be a number, from 0 on$"):
+        tracelab.record("r", out=tmp_path, for_s=True)
     with pytest.raises(UsageError, match=r"^cycles needs wait or after_s between the recordings$"):
         tracelab.record("r", out=tmp_path, cycles=2)
     folder = tmp_path / "r"

@@ -61,6 +61,8 @@ def validate_program(settings: ProgramSettings) -> ProgramSettings:
     options = settings.kineto
     if "kineto" not in settings.profilers and (options.memory or options.shapes or options.stacks or options.flops):
         raise UsageError("--memory, --shapes, --stacks and --flops need --profiler kineto")
+    if settings.profilers == ("none",) and settings.window != Window():
+        raise UsageError("--profiler none records no window; remove the options of the window, or choose a profiler")
     validate_window(settings.window)
     return settings
 

@@ -92,7 +92,12 @@ def validate_window(window: Window) -> Window:
     """Return the window; raises UsageError for conditions that are impossible or exclude each other."""
     for name in ("wait", "active", "cycles", "after_s", "for_s"):
         value = getattr(window, name)
-        if value is not None and not 0 <= value < float("inf"):
+        kinds, kind = ((int, float), "number") if name.endswith("_s") else ((int,), "whole number")
+        if value is None and name != "cycles":
+            continue
+        if isinstance(value, bool) or not isinstance(value, kinds):
+            raise UsageError(f"--{name.replace('_', '-')} {value!r}: must be a {kind}, from 0 on")
+        if not 0 <= value < float("inf"):
             raise UsageError(f"--{name.replace('_', '-')} {value}: must be a number from 0 on")
     if window.active == 0 or window.for_s == 0 or window.cycles == 0:
         raise UsageError("--active, --for-s and --cycles must be above 0, or nothing would be recorded")
