@@ -5,7 +5,8 @@
 -- synchronize, its other calls, calls of torch.distributed (ops of c10d, communication as well), other ops, calls of the
 -- operating system, annotated ranges, Python frames. These eight parts and `idle_or_unrecorded_ns` add up to `window_ns`. So a call counts as the call and not as the op around it, and a Python frame
 -- only where none of the others is open. A range that marks a step names no work: time that only a step covers is idle or
--- unrecorded, and so is a thread that sleeps.
+-- unrecorded, and so is a thread that sleeps. Where a range `Program start` of `tracelab collect run` precedes the steps,
+-- the window begins with its end: imports and preparation of data are no part of it.
 -- /// query
 -- title = "CPU time breakdown"
 -- needs = ["ops", "api_calls", "annotations", "python_frames"]
@@ -75,7 +76,19 @@ names as materialized (  -- the expressions look at each distinct name once
     from (select name from op_kinds union select distinct name from marked)
     where layer is not null or is_step
 ),
-layered as not materialized (
+program_starts as materialized (
+    select a.run, a.source, a.rank, max(a.end_ns) as end_ns
+    from marked as a
+    where a.name = 'Program start'
+        and exists (
+            select 1
+            from marked as s
+            join names as n using (name)
+            where n.is_step and s.run = a.run and s.source = a.source and s.rank = a.rank and s.start_ns >= a.end_ns
+        )
+    group by a.run, a.source, a.rank
+),
+layered_whole as not materialized (
     select o.run, o.source, o.rank, o.pid, o.tid, o.start_ns, o.end_ns, coalesce(n.layer, 5) as layer
     from executions as o
     left join names as n using (name)
@@ -93,6 +106,15 @@ layered as not materialized (
     select run, source, rank, pid, tid, start_ns, end_ns, 8
     from python_frames
     where matches(run, $run) and matches(rank, $rank)
+),
+layered as not materialized (
+    select
+        l.run, l.source, l.rank, l.pid, l.tid,
+        case when p.end_ns is null then l.start_ns else greatest(l.start_ns, p.end_ns) end as start_ns,
+        l.end_ns, l.layer
+    from layered_whole as l
+    left join program_starts as p on l.run = p.run and l.source = p.source and l.rank = p.rank
+    where p.end_ns is null or l.end_ns > p.end_ns
 ),
 seen as materialized (  -- the threads of a source; a NULL start or end of one without a row of valid times
     select

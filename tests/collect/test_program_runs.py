@@ -98,6 +98,7 @@ def test_a_short_program_is_recorded_whole(tmp_path: Path) -> None:
     assert content["ranks"]["0"]["steps"] == 6
     assert counts["aten::addmm"] == 6
     assert (recorded_steps(result), counts["Partial_Step#6"]) == ([1, 2, 3, 4, 5], 1)
+    assert counts["Program start"] == 1
     assert [row["step"] for row in step_rows(result)] == [1, 2, 3, 4, 5]
     assert content["expects"] == {"ranks": [0], "files": ["rank0.pt.trace.json.gz", "steps.rank0.jsonl"]}
     assert not list(result.folder.glob(".*"))
@@ -411,6 +412,7 @@ def test_run_json_has_neither_folders_nor_secrets_of_the_command() -> None:
         ({"window": Window(cycles=2)}, "--cycles needs --wait or --after-s"),
         ({"window": Window(on_demand=True, cycles=2)}, "remove --cycles"),
         ({"window": Window(active=0)}, "must be above 0"),
+        ({"profilers": ("none",), "window": Window(wait=3)}, "--profiler none records no window; remove the options"),
     ],
 )
 def test_an_impossible_request_is_refused(options: dict[str, Any], message: str) -> None:

@@ -83,6 +83,7 @@ def _render_run(position: int, summary: RunSummary, *, named: bool, is_hidden: b
             f"<small>{render_prose(each.note)}</small></div>"
         )
     yield f"</dl><p>{escape_text(summary.work)}</p>" if summary.work else "</dl>"
+    yield f"<p>{escape_text(summary.start)}</p>" if summary.start else ""
     unranked = "".join(
         f"<p>Not ranked, {format_share(lead.rest)}: {lead.sentence} <span class=advice>{lead.advice}</span></p>"
         for lead in summary.unranked

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from tracelab.output.commands import DEFAULT_STORE, StoreCommands
+from tracelab.output.units import Quantity, format_scaled
 from tracelab.query import library
 from tracelab.query.report_rules import LEAST_SHARE
 from tracelab.query.spec import Query
@@ -39,6 +40,8 @@ _LOST = {"idle": "idle", "exposed_comm": "exposed communication", "exposed_memor
 _IDLE_TOPICS = frozenset({"data", "host", "launches", "dependency"})
 _WAITING_TOPICS = frozenset({"waiting"})
 _COMMUNICATION_TOPICS = frozenset({"waiting", "transfer", "receiving"})
+_PROGRAM_START = "Program start"
+"""Range of the start of a program in recordings of `collect run`."""
 _COUNTERS_ONLY = "Only counters of single kernels are recorded, and no timeline."
 _NOTHING_RECORDED = "No timeline is recorded."
 _FIGURES = frozenset({*FIGURE_QUERIES, *WORK_QUERIES, "cpu_breakdown", "step_breakdown"})
@@ -75,6 +78,8 @@ class RunSummary:
     """Commands on the store of the run."""
     unranked: tuple[Lead, ...] = ()
     """Findings that are noted and not ranked: the cause is not recorded, or they are no loss to mend."""
+    start: str = ""
+    """How long the recorded start of the program is, and how to leave it out; empty if none is recorded."""
 
     @property
     def ruled(self) -> tuple[Lead, ...]:
@@ -194,6 +199,7 @@ def _summarize_run(
         next_commands=following,
         commands=session.commands,
         unranked=found.unranked,
+        start=_describe_start(session, run, has_gpu=bool(answers.get("gpu_breakdown"))),
     )
 
 
@@ -212,6 +218,20 @@ def _failed_status(session: ReportSession, run: str) -> str | None:
     sql = "select status from runs where run = $run and status <> 'ok' limit 1"
     row = session.con.execute(sql, {"run": run}).fetchone()
     return row[0] if row else None
+
+
+def _describe_start(session: ReportSession, run: str, *, has_gpu: bool) -> str:
+    """Return how long the start of a program is that `collect run` recorded with its steps, as a sentence."""
+    sql = "select max(dur_ns) from annotations where run = $run and name = $name and scope = 'cpu'"
+    row = session.con.execute(sql, {"run": run, "name": _PROGRAM_START}).fetchone()
+    if row is None or not row[0]:
+        return ""
+    length = format_scaled(row[0], Quantity.DURATION)
+    part = "the figures of GPUs include it" if has_gpu else "the figures of the CPU leave it out"
+    return (
+        f"The recording begins with the program's start, {length} until its first step ended; {part}. "
+        "To record without it: tracelab collect run --wait 5 --active 10"
+    )
 
 
 def _query_of_work(work: str) -> str:

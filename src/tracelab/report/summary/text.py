@@ -177,7 +177,11 @@ def _run_lines(summary: RunSummary, width: int, most_leads: int | None) -> Itera
         )
     if summary.work:
         yield from _wrap(escape_controls(summary.work), width, "  ", "    ")
-    yield ""
+    if summary.figures:
+        yield ""
+    if summary.start:
+        yield from _wrap(summary.start, width, "")
+        yield ""
     if not summary.leads:
         yield from _unranked_lines(summary, width)
         yield from _wrap(summary.balance, width, "")
