@@ -108,7 +108,7 @@ def _is_inheritable(number: int) -> bool:
 def _serve(requests: socket.socket) -> None:
     from torch import _dynamo  # noqa: F401  the first optimizer imports it
 
-    from tests.collect import fake_cuda  # noqa: F401
+    from tests.collect.fake_cuda import libraries  # noqa: F401
     from tracelab.collect.training import worker  # noqa: F401
     from tracelab.collect.workloads import find_workload, load_module
 
