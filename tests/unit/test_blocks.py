@@ -8,7 +8,7 @@ from tests.golden import cases
 from tests.memory import MemoryStore
 from tracelab.errors import UsageError
 from tracelab.query import execute, library, spec
-from tracelab.query.blocks import list_blocks, prune_blocks
+from tracelab.query.spec import list_blocks, prune_blocks
 from tracelab.store import execution
 
 SQL = "select 1\n-- /// if from = shapes, both\nunion all\nselect 2\n-- /// end\norder by all\n"

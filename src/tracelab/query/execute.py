@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from tracelab.errors import NoDataError, TracelabError, UsageError, suggest_close
 from tracelab.output.spans import format_spans
-from tracelab.query.blocks import prune_blocks
-from tracelab.query.spec import PARAMETER, Param, Query, Value
+from tracelab.query.spec import PARAMETER, Param, Query, Value, prune_blocks
 from tracelab.schema import BY_NAME, named_computations
 from tracelab.store import execution
 

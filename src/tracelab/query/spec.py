@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -10,7 +10,6 @@ from typing import Any, Literal, cast, get_args
 
 from tracelab import schema
 from tracelab.errors import UsageError, suggest_close
-from tracelab.query.blocks import list_blocks
 from tracelab.query.report_rules import SECTION_TITLES, Report, parse_report
 from tracelab.resources import QUERIES
 
@@ -25,6 +24,9 @@ PARAMETER = re.compile(
 """Matches `$name` in SQL: the group `name` is empty where a string, a quoted name or a comment matched."""
 
 _HEADER = re.compile(r"^-- /// (?P<kind>\w+)\n(?P<toml>.*?)^-- ///$\n?", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(
+    r"^ *-- /// if (?P<name>\w+) = (?P<values>[^\n]+)\n(?P<sql>.*?)^ *-- /// end$\n?", re.MULTILINE | re.DOTALL
+)
 _PYTHON_TYPES: dict[ParamType, tuple[type, ...]] = {
     "text": (str,),
     "run": (str,),
@@ -265,6 +267,36 @@ def _check_params_used(path: Path, params: tuple[Param, ...], file: HeaderFile) 
         raise UsageError(f"{path}:{line}: the SQL uses ${name}, which [params] does not declare{hint}")
     for name in sorted(declared - used.keys()):
         raise _HeaderError(name, f"[params] declares {name!r}, which the SQL does not use")
+
+
+@dataclass(frozen=True)
+class Block:
+    """Lines between `-- /// if NAME = VALUE, VALUE` and `-- /// end`: they yield rows only with one of these values."""
+
+    name: str
+    values: tuple[str, ...]
+
+
+def list_blocks(sql: str) -> Iterator[Block]:
+    """Yield the blocks of a query's SQL."""
+    return map(_parse_block, _BLOCK.finditer(sql))
+
+
+def prune_blocks(sql: str, values: Mapping[str, object]) -> str:
+    """Return SQL without the blocks that these values make idle; the other lines keep their numbers.
+
+    DuckDB plans each part of a query, also one that yields no rows.
+    """
+
+    def prune(match: re.Match[str]) -> str:
+        block = _parse_block(match)
+        return match[0] if values.get(block.name) in block.values else "\n" * match[0].count("\n")
+
+    return _BLOCK.sub(prune, sql)
+
+
+def _parse_block(match: re.Match[str]) -> Block:
+    return Block(match["name"], tuple(value.strip() for value in match["values"].split(",")))
 
 
 def _check_blocks(params: tuple[Param, ...], sql: str) -> None:
