@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Mapping
 from types import FrameType
 from typing import IO, Any
 
@@ -123,7 +124,42 @@ class ExpectedError(click.ClickException):
 
 
 class LazyGroup(click.Group):
-    """A group that knows the names and help of its commands without importing them."""
+    """A group that knows the names and help of its commands without importing them.
+
+    `lines` are the lines of help by command, and `modules` is the name of a command's module, {} being the command.
+    """
+
+    def __init__(self, *args: Any, lines: Mapping[str, str], modules: str, **kwargs: Any) -> None:  # noqa: ANN401  as click
+        super().__init__(*args, **kwargs)
+        self.lines, self.modules = lines, modules
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Return the names of the commands, in the order in which people need them."""
+        return list(self.lines)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import the module of a command."""
+        if cmd_name not in self.lines:
+            return None
+        command: click.Command = importlib.import_module(self.modules.format(cmd_name)).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the commands with their lines of help."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self.lines.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; suggest the nearest for a misspelled one."""
+        if args and args[0] not in self.lines and not args[0].startswith("-"):
+            ctx.fail(suggest_name("command", args[0], list(self.lines)))
+        return super().resolve_command(ctx, args)
+
+
+class CommandLine(LazyGroup):
+    """The commands of tracelab, and what becomes of their errors."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  as click declares it
         """Run the command line; report without a traceback that stdout lacks a character, or is closed."""
@@ -141,30 +177,6 @@ class LazyGroup(click.Group):
             if error.errno != errno.EPIPE:
                 print_lines(f"tracelab: the output cannot be written: {error.strerror}", err=True)
             sys.exit(1)
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Return the names of the commands, in the order in which people need them."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Import the module of a command."""
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = importlib.import_module(f"tracelab.cli.{cmd_name}").command
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """List the commands with their lines of help."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; suggest the nearest for a misspelled one."""
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            ctx.fail(suggest_name("command", args[0], list(COMMANDS)))
-        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; the only place where expected errors become a sentence and an exit code."""
@@ -196,7 +208,9 @@ def _missing_package_error(module: str) -> TracelabError:
 
 
 @click.group(
-    cls=LazyGroup,
+    cls=CommandLine,
+    lines=COMMANDS,
+    modules="tracelab.cli.{}",
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
     subcommand_metavar="COMMAND [ARGS]…",
