@@ -77,32 +77,14 @@ from _pieces as p
 join query_table(steps) as s using (process, place)
 where greatest(p.start_ns, s.start_ns) < least(p.end_ns, s.end_ns);
 
--- layers_of_steps(relation, slots): where the time of each step on a device goes. The relation has lane, layer (0 to 2),
--- start_ns, end_ns and the bounds of the row's own step, step_start_ns and step_end_ns (NULL: it has none); `slots` are the
--- steps of each lane, one after the other, with start_ns, end_ns and an even number, `slot`, that grows with lane and time.
--- A row is one stretch of time in a step in which any row runs. It counts for the lowest layer that has a row of this step
--- that runs, else for layer 3. A row changes its layer where its own step begins or ends, so rows are never cut; the four
--- depths are one number, so that one running sum counts them, 31 bits each. Which step it is, is the running maximum of the
--- slots begun, the odd one after the last step of a lane being none.
-create or replace macro layers_of_steps(relation, slots) as table
-with _rows as not materialized (
-    select
-        lane, start_ns, end_ns, step_start_ns, step_end_ns,
-        1::hugeint << (31 * layer) as own,
-        1::hugeint << 93 as other,
-        coalesce(start_ns >= step_start_ns and start_ns < step_end_ns, false) as begins_in,
-        coalesce(end_ns > step_start_ns and end_ns <= step_end_ns, false) as ends_in
-    from query_table(relation)
-    where has_valid_interval(start_ns, end_ns) and end_ns > start_ns
-),
-_events as (
-    select lane, start_ns as at_ns, case when begins_in then own else other end as step, null::bigint as slot from _rows
-    union all
-    select lane, end_ns, case when ends_in then -own else -other end, null from _rows
-    union all
-    select lane, step_start_ns, own - other, null from _rows where start_ns < step_start_ns and step_start_ns < end_ns
-    union all
-    select lane, step_end_ns, other - own, null from _rows where start_ns < step_end_ns and step_end_ns < end_ns
+-- layers_in_slots(changes, slots): the stretches of time in slots, each with the lowest layer that has a row there: `depth`,
+-- the rows of all layers as one number, 31 bits each, and `layer`, 0 to 2, else 3. `changes` are what is added to the depth
+-- of a lane at a time: lane, at_ns, step. One running sum counts them all. `slots` are stretches of each lane, one after the
+-- other, with start_ns, end_ns and an even number, `slot`, that grows with lane and time: which one it is, is the running
+-- maximum of those begun, the odd one after the last of a lane being none.
+create or replace macro layers_in_slots(changes, slots) as table
+with _events as (
+    select lane, at_ns, step, null::bigint as slot from query_table(changes)
     union all
     select lane, start_ns, 0, slot from query_table(slots)
     union all
@@ -120,6 +102,7 @@ _sums as (
 select
     slot,
     next_ns - at_ns as dur_ns,
+    depth,
     case
         when depth & 2147483647 > 0 then 0
         when (depth >> 31) & 2147483647 > 0 then 1
@@ -127,7 +110,36 @@ select
         else 3
     end as layer
 from _sums
-where lane = next_lane and next_ns > at_ns and depth > 0 and slot % 2 = 0;
+where lane = next_lane and next_ns > at_ns and slot % 2 = 0;
+
+-- layers_of_steps(relation, slots): where the time of each step on a device goes. The relation has lane, layer (0 to 2),
+-- start_ns, end_ns and the bounds of the row's own step, step_start_ns and step_end_ns (NULL: it has none); `slots` are the
+-- steps of each lane, as in layers_in_slots(). A row is one stretch of time in a step in which any row runs. It counts for
+-- the lowest layer that has a row of this step that runs, else for layer 3. A row changes its layer where its own step
+-- begins or ends, so rows are never cut.
+create or replace macro layers_of_steps(relation, slots) as table
+with _rows as not materialized (
+    select
+        lane, start_ns, end_ns, step_start_ns, step_end_ns,
+        1::hugeint << (31 * layer) as own,
+        1::hugeint << 93 as other,
+        coalesce(start_ns >= step_start_ns and start_ns < step_end_ns, false) as begins_in,
+        coalesce(end_ns > step_start_ns and end_ns <= step_end_ns, false) as ends_in
+    from query_table(relation)
+    where has_valid_interval(start_ns, end_ns) and end_ns > start_ns
+),
+_changes as (
+    select lane, start_ns as at_ns, case when begins_in then own else other end as step from _rows
+    union all
+    select lane, end_ns, case when ends_in then -own else -other end from _rows
+    union all
+    select lane, step_start_ns, own - other from _rows where start_ns < step_start_ns and step_start_ns < end_ns
+    union all
+    select lane, step_end_ns, other - own from _rows where start_ns < step_end_ns and step_end_ns < end_ns
+)
+select slot, dur_ns, layer
+from layers_in_slots('_changes', slots)
+where depth > 0;
 
 -- time_outside_steps(relation): the time in which rows of a step run outside of it, of a relation as layers_of_steps()
 -- takes it, with the row's own slot (for rows of no step a number below 0). A row is one stretch of time of one slot.
@@ -188,39 +200,17 @@ asof left join _marks as m
 
 -- layers_in_steps(relation, slots): what runs on a device in each of its slots, also for other steps: of rows (lane,
 -- layer, start_ns, end_ns) that run at once the lowest layer counts, 0 to 2; 3 is time in which none runs. `slots` are as in
--- layers_of_steps(). A row is one stretch of time in a slot.
+-- layers_in_slots(). A row is one stretch of time in a slot.
 create or replace macro layers_in_steps(relation, slots) as table
 with _rows as not materialized (
     select lane, start_ns, end_ns, 1::hugeint << (31 * layer) as depth
     from query_table(relation)
     where has_valid_interval(start_ns, end_ns) and end_ns > start_ns
 ),
-_events as (
-    select lane, start_ns as at_ns, depth as step, null::bigint as slot from _rows
+_changes as (
+    select lane, start_ns as at_ns, depth as step from _rows
     union all
-    select lane, end_ns, -depth, null from _rows
-    union all
-    select lane, start_ns, 0, slot from query_table(slots)
-    union all
-    select lane, max(end_ns), 0, max(slot) + 1 from query_table(slots) group by lane
-),
-_sums as (
-    select
-        lane, at_ns,
-        lead(lane) over () as next_lane,
-        lead(at_ns) over () as next_ns,
-        sum(step) over (rows between unbounded preceding and current row) as depth,
-        max(slot) over (rows between unbounded preceding and current row) as slot
-    from (select lane, at_ns, step, slot from _events order by lane, at_ns)
+    select lane, end_ns, -depth from _rows
 )
-select
-    slot,
-    next_ns - at_ns as dur_ns,
-    case
-        when depth & 2147483647 > 0 then 0
-        when (depth >> 31) & 2147483647 > 0 then 1
-        when (depth >> 62) & 2147483647 > 0 then 2
-        else 3
-    end as layer
-from _sums
-where lane = next_lane and next_ns > at_ns and slot % 2 = 0;
+select slot, dur_ns, layer
+from layers_in_slots('_changes', slots);
