@@ -1,10 +1,11 @@
 -- How long the GPU works for each nn.Module, in the forward and the backward pass and in recomputation: a tree of modules.
--- A row is one run, rank and place in the tree of modules; `module` names the modules around it, too. A GPU row belongs
--- to the innermost module whose forward pass ran when it was launched, on the launching thread. One that a backward op
--- launched belongs to the module of its forward op, by autograd's sequence number. What a module's forward pass launches
--- within the backward pass is recomputation, as of torch.utils.checkpoint; it counts at the module's place in the tree. GPU rows of no module have rows without a
--- module, one a phase: optimizer within ranges of Optimizer.step, else forward, backward or other. Own times add
--- up to the durations of all GPU rows. Modules are recorded with with_stack=True of the PyTorch profiler.
+-- A row is one run, rank and place in the tree of modules; `module` names the modules around it, too. A GPU row belongs to the
+-- innermost module whose forward pass ran when it was launched, on the launching thread. One that a backward op launched
+-- belongs to the module of its forward op, by autograd's sequence number. What a module's forward pass launches within the
+-- backward pass is recomputation, as of torch.utils.checkpoint; it counts at the module's place in the tree. GPU rows of no
+-- module have rows without a module, one a phase: optimizer within ranges of Optimizer.step, else forward, backward or other.
+-- Own times add up to the durations of all GPU rows, and exposed communication to that of gpu_breakdown. Memory belongs to a
+-- module as a GPU row does, by when it was allocated. Modules are recorded with with_stack=True of the PyTorch profiler.
 -- /// query
 -- title = "Time by module"
 -- needs = ["python_frames"]
@@ -32,6 +33,9 @@
 -- gpu_rows = "GPU rows of the module and those inside: kernels, copies, memsets and whole graphs."
 -- of_gpu_activity_ratio = "gpu_ns / gpu_activity_ns."
 -- gpu_activity_ns = "Durations of all GPU rows of the rank, added up."
+-- exposed_comm_ns = "Time in which its communication kernels ran, and no compute; of kernels that run at once that of the first."
+-- allocated_bytes = "Bytes of GPU memory that it allocates, modules inside included, released or not."
+-- host_allocated_bytes = "The same of host memory."
 -- ///
 with frames as materialized (
     from module_frames($run, $rank)
@@ -48,8 +52,43 @@ activity as materialized (
 api as not materialized (
     from selected_calls($run, $rank)
 ),
+classes as materialized (
+    select distinct name, class from classify('activity')
+),
+communication as materialized (
+    select a.id, a.run, a.source, a.rank, a.device, a.start_ns, a.end_ns
+    from activity as a
+    join classes as c on a.name is not distinct from c.name
+    where a.kind = 'kernel' and c.class = 'communication'
+),
+compute as not materialized (
+    select a.run, a.source, a.rank, a.device, a.start_ns, a.end_ns
+    from activity as a
+    join classes as c on a.name is not distinct from c.name
+    where (a.kind = 'graph' or a.kind = 'kernel' and c.class <> 'communication') and a.run in (select run from communication)
+),
+exposed as materialized (
+    from exposed_times('communication', 'compute')
+),
+allocations as materialized (  -- numbered apart from the GPU rows
+    select
+        -row_number() over () as id, run, source, rank, pid, tid, time_ns as at_ns,
+        case when device is not null then size_bytes end as device_bytes,
+        case when device is null then size_bytes end as host_bytes
+    from memory_events
+    where matches(run, $run) and matches(rank, $rank) and size_bytes > 0
+),
 points as materialized (
     from launch_points('activity', 'api', 'host_ops')
+    union all by name
+    select id, run, source, pid, tid, at_ns from allocations
+),
+items as materialized (
+    select a.id, a.run, a.rank, a.gpu_ns, 1 as gpu_rows, e.exposed_ns, null::bigint as device_bytes, null::bigint as host_bytes
+    from activity as a
+    left join exposed as e on a.id = e.id
+    union all
+    select id, run, rank, 0, 0, null, device_bytes, host_bytes from allocations
 ),
 engine_calls as materialized (
     select id, run, source, pid, tid, start_ns, end_ns
@@ -76,7 +115,7 @@ forward_frames as materialized (
 ),
 placed as (
     select
-        a.run, a.source, a.rank, a.id, a.gpu_ns,
+        a.*,
         f.start_ns >= e.start_ns or f.id is not null and e.id is null as in_module,
         case
             when f.id is not null and e.id is null then 'forward'
@@ -87,7 +126,7 @@ placed as (
             else 'other'
         end as phase,
         case when in_module then f.id when e.id is not null then r.frame end as frame
-    from activity as a
+    from items as a
     left join points as p on a.id = p.id
     left join innermost('frames', 'points') as i on a.id = i.id
     left join frames as f on i.parent = f.id
@@ -104,7 +143,10 @@ own as materialized (
         coalesce(sum(a.gpu_ns) filter (a.phase = 'forward'), 0) as forward_ns,
         coalesce(sum(a.gpu_ns) filter (a.phase = 'backward'), 0) as backward_ns,
         coalesce(sum(a.gpu_ns) filter (a.phase = 'recompute'), 0) as recompute_ns,
-        count(*) as gpu_rows
+        sum(a.gpu_rows) as gpu_rows,
+        coalesce(sum(a.exposed_ns), 0) as exposed_comm_ns,
+        coalesce(sum(a.device_bytes), 0) as allocated_bytes,
+        coalesce(sum(a.host_bytes), 0) as host_allocated_bytes
     from placed as a
     left join places as p on a.frame = p.id
     group by a.run, a.rank, p.path, case when p.path is null then case a.phase when 'recompute' then 'other' else a.phase end end
@@ -134,7 +176,8 @@ inside as (  -- what lies in each module: once in itself and once in each module
         run, rank, path[:depth] as path,
         sum(own_ns) filter (depth = len(path)) as own_ns,
         sum(forward_ns) as forward_ns, sum(backward_ns) as backward_ns, sum(recompute_ns) as recompute_ns,
-        sum(gpu_rows) as gpu_rows
+        sum(gpu_rows) as gpu_rows, sum(exposed_comm_ns) as exposed_comm_ns, sum(allocated_bytes) as allocated_bytes,
+        sum(host_allocated_bytes) as host_allocated_bytes
     from (select *, unnest(range(1, len(path) + 1)) as depth from own where path is not null)
     group by run, rank, path[:depth]
 ),
@@ -152,7 +195,8 @@ in_classes as (
         run, rank, class,
         sum(own_ns) filter (class = regexp_replace(path[-1], '_\d+$', '')) as own_ns,
         sum(forward_ns) as forward_ns, sum(backward_ns) as backward_ns, sum(recompute_ns) as recompute_ns,
-        sum(gpu_rows) as gpu_rows
+        sum(gpu_rows) as gpu_rows, sum(exposed_comm_ns) as exposed_comm_ns, sum(allocated_bytes) as allocated_bytes,
+        sum(host_allocated_bytes) as host_allocated_bytes
     from (
         select *, unnest(list_distinct(list_transform(path, lambda name: regexp_replace(name, '_\d+$', '')))) as class
         from own
@@ -163,7 +207,7 @@ in_classes as (
 listed as (
     select
         v.run, v.rank, array_to_string(v.path, '/') as module, v.class, len(v.path) as depth, l.layer, null::varchar as phase,
-        v.calls, v.cpu_ns, i.own_ns, i.forward_ns, i.backward_ns, i.recompute_ns, i.gpu_rows
+        v.calls, v.cpu_ns, i.* exclude (run, rank, path)
     from visited as v
     left join inside as i on v.run = i.run and v.rank = i.rank and v.path = i.path
     left join layered as l on v.run = l.run and v.rank = l.rank and v.path = l.path
@@ -171,12 +215,14 @@ listed as (
     union all
     select
         c.run, c.rank, c.class, c.class, null, null, null,
-        c.calls, c.cpu_ns, i.own_ns, i.forward_ns, i.backward_ns, i.recompute_ns, i.gpu_rows
+        c.calls, c.cpu_ns, i.* exclude (run, rank, class)
     from class_calls as c
     left join in_classes as i on c.run = i.run and c.rank = i.rank and c.class = i.class
     where $by = 'class'
     union all
-    select run, rank, null, null, null, null, phase, 0, null, own_ns, null, null, null, gpu_rows
+    select
+        run, rank, null, null, null, null, phase, 0, null, own_ns, null, null, null, gpu_rows, exposed_comm_ns,
+        allocated_bytes, host_allocated_bytes
     from own
     where path is null
 ),
@@ -196,7 +242,10 @@ select
     as_bigint(case when l.module is not null then coalesce(l.recompute_ns, 0) end) as recompute_ns,
     as_bigint(coalesce(l.gpu_rows, 0)) as gpu_rows,
     gpu_ns / nullif(t.gpu_activity_ns, 0) as of_gpu_activity_ratio,
-    as_bigint(coalesce(t.gpu_activity_ns, 0)) as gpu_activity_ns
+    as_bigint(coalesce(t.gpu_activity_ns, 0)) as gpu_activity_ns,
+    as_bigint(coalesce(l.exposed_comm_ns, 0)) as exposed_comm_ns,
+    as_bigint(coalesce(l.allocated_bytes, 0)) as allocated_bytes,
+    as_bigint(coalesce(l.host_allocated_bytes, 0)) as host_allocated_bytes
 from listed as l
 left join totals as t on l.run = t.run and l.rank = t.rank
 order by l.run, l.rank, gpu_ns desc, l.depth, l.module, l.phase

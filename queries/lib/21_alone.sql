@@ -61,3 +61,24 @@ select
     as_bigint(d.window_ns) as window_ns
 from _parts as l
 left join _devices as d on l.run = d.run and l.rank = d.rank and l.device is not distinct from d.device;
+
+-- exposed_times(relation, cover): of each row of a relation with a number, `id`, the time in which it ran and none of the cover
+-- did. Of rows that run at once the one that began first has it, so that the times add up to that of the relation's union.
+create or replace macro exposed_times(relation, cover) as table
+with _reached as (
+    select
+        run, source, rank, device, id as part, start_ns, end_ns,
+        max(end_ns) over (
+            partition by run, source, rank, device order by start_ns, end_ns desc, id
+            rows between unbounded preceding and 1 preceding
+        ) as reached_ns
+    from query_table(relation)
+    where has_valid_interval(start_ns, end_ns)
+),
+_own_pieces as (
+    select run, source, rank, device, part, greatest(start_ns, coalesce(reached_ns, start_ns)) as start_ns, end_ns
+    from _reached
+    where end_ns > coalesce(reached_ns, start_ns)
+)
+select part as id, busy_ns - inside_ns as exposed_ns
+from clip_to('_own_pieces', cover);

@@ -9,7 +9,7 @@ where matches(run, of_run) and matches(rank, of_rank);
 -- selected_activity(of_run, of_rank): GPU rows, numbered; gpu_ns is their duration, 0 where they have no valid one.
 create or replace macro selected_activity(of_run, of_rank) as table
 select
-    row_number() over () as id, run, source, rank, pid, device, correlation, external_id, start_ns, end_ns, kind,
+    row_number() over () as id, run, source, rank, pid, device, correlation, external_id, start_ns, end_ns, kind, name,
     case when has_valid_interval(start_ns, end_ns) then dur_ns else 0 end as gpu_ns
 from gpu_activity
 where matches(run, of_run) and matches(rank, of_rank);

@@ -60,3 +60,28 @@ def test_ops_by_shape_module_or_stack_add_up_to_the_ops(labs: list[Lab], by: str
         by_op.append(sums)
     assert by_op[0] == by_op[1]
     assert sum(sums[3] for sums in by_op[0].values()) > 0
+
+
+def test_exposed_communication_and_allocations_add_up_to_those_of_the_rank(labs: list[Lab]) -> None:
+    columns = ("exposed_comm_ns", "allocated_bytes", "host_allocated_bytes")
+    communicating = allocating = 0
+    for lab in labs:
+        sums: dict[tuple[str, int], list[int]] = {}
+        for row in lab.query("module_time").to_pylist():
+            if row["module"] is None or row["depth"] == 1:
+                before = sums.get((row["run"], row["rank"]), [0, 0, 0])
+                sums[row["run"], row["rank"]] = [a + row[name] for a, name in zip(before, columns, strict=True)]
+        expected = {key: [0, 0, 0] for key in sums}
+        for row in lab.query("gpu_breakdown").to_pylist():
+            expected[row["run"], row["rank"]][0] += row["exposed_comm_ns"]
+        for row in lab.sql(
+            "select run, rank, coalesce(sum(size_bytes) filter (device is not null), 0)::bigint as device, "
+            "coalesce(sum(size_bytes) filter (device is null), 0)::bigint as host "
+            "from memory_events where size_bytes > 0 group by run, rank"
+        ).to_pylist():
+            expected[row["run"], row["rank"]][1:] = [row["device"], row["host"]]
+        assert sums == expected
+        communicating += sum(values[0] > 0 for values in sums.values())
+        allocating += sum(values[1] > 0 for values in sums.values())
+    assert communicating > 10
+    assert allocating > 5
