@@ -48,8 +48,34 @@ def test_a_window_of_steps_is_recorded(run_case, case, steps) -> None:
     assert [row["step"] for row in step_rows(result)] == list(range(8))
     content = described(result)
     assert (content["profiler"], content["world_size"]) == ("kineto", 1)
-    assert content["expects"]["files"] == ["steps.rank0.jsonl", "rank0.pt.trace.json.gz"]
-    assert all((result.folder / name).exists() for name in content["expects"]["files"])
+    assert content["expects"]["files"] == ["rank0.pt.trace.json.gz", "steps.rank0.jsonl"]
+    assert not list(result.folder.glob(".*"))
+
+
+def test_traces_that_were_not_written_are_not_expected(run_case) -> None:
+    assert described(run_case("late"))["expects"]["files"] == ["steps.rank0.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("case", "status", "error"),
+    [("both", "ok", None), ("second", "failed", "rank 1: ValueError: bad"), ("neither", "ok", None)],
+)
+def test_each_rank_counts_in_the_status(tmp_path: Path, case: str, status: str, error: str | None) -> None:
+    script = SCRIPT.with_name("recorded_ranks.py")
+    done = subprocess.run(
+        [sys.executable, str(script), str(tmp_path), case], capture_output=True, text=True, check=False
+    )
+    refusals = done.stderr.count("UsageError: ")
+    content = json.loads((tmp_path / "r" / "run.json").read_text())
+    if case == "neither":  # the folder has a finished run
+        assert (refusals, content["status"]) == (2, "ok")
+        return
+    assert (content["status"], content["error"]) == (status, error), done.stderr
+    assert {rank: entry["steps"] for rank, entry in content["ranks"].items()} == {"0": 4, "1": 4}
+    assert content["world_size"] == 2
+    traces = [f"rank{rank}.pt.trace.json.gz" for rank in range(2)]
+    assert content["expects"] == {"ranks": [0, 1], "files": [*traces, "steps.rank0.jsonl", "steps.rank1.jsonl"]}
+    assert sorted(path.name for path in (tmp_path / "r").glob(".*")) == []
 
 
 def test_a_signal_records_the_next_steps(run_case) -> None:

@@ -15,13 +15,14 @@ from tracelab.collect.disk_errors import WritePaths
 from tracelab.collect.program.description import describe_program
 from tracelab.collect.program.settings import ProgramSettings, name_runs
 from tracelab.collect.recording import hook
+from tracelab.collect.recording.joint_end import finish_rank
 from tracelab.collect.recording.process_record import REQUEST
 from tracelab.collect.recording.profilers import KinetoOptions, ProgramKineto
 from tracelab.collect.recording.ranks import Rank, find_rank
-from tracelab.collect.recording.recorder import Recorder
+from tracelab.collect.recording.recorder import Recorder, describe_problem
 from tracelab.collect.recording.step_times import StepTimes, steps_file
 from tracelab.collect.recording.window import Window, validate_window
-from tracelab.collect.run_end import finish_run, scratch_folder
+from tracelab.collect.run_end import scratch_folder
 from tracelab.collect.run_folder import RUN_JSON, claim_run_folder, write_json
 from tracelab.errors import TracelabError, UsageError
 from tracelab.run_names import check_run_name
@@ -54,21 +55,13 @@ class ScriptRecording:
         rank = find_rank()
         if rank.known and rank.world_size > 1 and not torch.distributed.is_initialized():
             raise UsageError("tracelab.record needs the process group of its ranks; call init_process_group before it")
-        (name,) = [self._settings.run] if self._settings.run else name_runs(self._settings)
-        name = self._share_name(torch, rank, name)
-        folder = (self._settings.out.expanduser() / name).absolute()
-        self._rank, self.folder, self._begun_s = rank, folder, time.monotonic()
-        if rank.rank == 0:
-            with _name_arguments():
-                self._held.enter_context(claim_run_folder(folder, force=self._settings.force))
-            self._description = describe_program(self._settings, "kineto", name)
-            write_json(folder / RUN_JSON, self._description)
-        if rank.world_size > 1:
-            torch.distributed.barrier()  # rank 0 has emptied the folder
+        self._torch = torch
+        self.folder = folder = self._open_folder(rank)
+        self._rank, self._begun_s = rank, time.monotonic()
         scratch = self._held.enter_context(scratch_folder())
         self._paths = WritePaths(folder, scratch)
         self._profiler = ProgramKineto(torch, self._settings.kineto, find_rank, folder, scratch)
-        times = StepTimes(lambda: steps_file(folder, name, rank.rank))
+        times = StepTimes(lambda: steps_file(folder, folder.name, rank.rank))
         self._versions = hook.describe_versions(torch)
         recorder = Recorder(self._settings.window, self._profiler, times, begins_with_step=True)
         self._recorder = recorder
@@ -99,19 +92,15 @@ class ScriptRecording:
         with self._held:
             recorder.finish()
             outcome = self._describe_outcome(recorder, error)
+            finish_rank(self.folder, self._rank.rank, self._rank.world_size, outcome)
             if self._rank.rank == 0:
-                facts = {
-                    "world_size": self._rank.world_size,
-                    "gpus": self._count_gpus(),
-                    "expects": self._expects(),
-                }
-                finish_run(self.folder, self._description | facts, {0: outcome}, None)
                 (self.folder / REQUEST).unlink(missing_ok=True)
 
     def _describe_outcome(self, recorder: Recorder, error: BaseException | None) -> dict[str, Any]:
         outcome: dict[str, Any] = {"status": "ok", "steps": recorder.steps, "windows": recorder.windows}
         outcome |= {"files": self._profiler.files, "kernels": self._profiler.kernels, "copies": self._profiler.copies}
         outcome |= {"versions": self._versions, "seconds": round(time.monotonic() - self._begun_s, 3)}
+        outcome |= {"at": time.time(), "note": recorder.note, "uses_gpu": self._torch.cuda.is_initialized()}
         problem = recorder.problem or recorder.times.error
         if isinstance(error, KeyboardInterrupt):
             outcome |= {"status": "failed", "error": "interrupted"}
@@ -122,7 +111,7 @@ class ScriptRecording:
             name, text = status.status_of_error(problem, self._paths)
             outcome |= {"status": name, "error": status.hide_home(text)}
         elif problem is not None:
-            outcome |= {"status": "profiler_error", "error": f"{type(problem).__name__}: {problem}"}
+            outcome |= {"status": "profiler_error", "error": describe_problem(problem)}
         elif not self._profiler.files and not self._settings.window.on_demand:
             steps = f"{recorder.steps} step{'s' * (recorder.steps != 1)}"
             window = self._settings.window.describe()
@@ -130,27 +119,28 @@ class ScriptRecording:
             outcome |= {"status": "profiler_error", "error": text}
         return outcome
 
-    def _ranks(self) -> range:
-        return range(self._rank.world_size)
+    def _open_folder(self, rank: Rank) -> Path:
+        """Return the run folder, which rank 0 claims and names, with the time where no name is given.
 
-    def _count_gpus(self) -> int:
-        import torch
-
-        return self._rank.world_size if torch.cuda.is_initialized() else 0
-
-    def _expects(self) -> dict[str, Any]:
-        files = [f"steps.rank{rank}.jsonl" for rank in self._ranks()]
-        if self._settings.window.files == 1:
-            files += [f"rank{rank}.pt.trace.json.gz" for rank in self._ranks()]
-        return {"ranks": list(self._ranks()), "files": files}
-
-    def _share_name(self, torch: Any, rank: Rank, name: str) -> str:  # noqa: ANN401  torch carries no types here
-        """Return rank 0's name of the run: it holds the time."""
-        if rank.world_size == 1:
-            return name
-        names = [name]
-        torch.distributed.broadcast_object_list(names)
-        return names[0]
+        Its refusal is that of all ranks.
+        """
+        answer: list[Any] = [None, None]
+        if rank.rank == 0:
+            (name,) = name_runs(self._settings)
+            folder = (self._settings.out.expanduser() / name).absolute()
+            try:
+                with _name_arguments():
+                    self._held.enter_context(claim_run_folder(folder, force=self._settings.force))
+                write_json(folder / RUN_JSON, describe_program(self._settings, "kineto", name))
+            except (TracelabError, OSError) as error:
+                answer[1] = error
+            answer[0] = folder
+        if rank.world_size > 1:
+            self._torch.distributed.broadcast_object_list(answer)
+        if answer[1] is not None:
+            raise answer[1]
+        opened: Path = answer[0]
+        return opened
 
 
 @contextlib.contextmanager

@@ -1,0 +1,78 @@
+"""Join the outcomes of the ranks of `tracelab.record` in one run.json, in any order in which they end."""
+
+import contextlib
+import fcntl
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tracelab.collect.run_end import finish_run
+from tracelab.collect.run_folder import read_run_json, write_json
+
+_OUTCOMES = ".outcomes"
+"""Folder in a run folder with the outcomes of the ranks that have ended, until all have."""
+PEERS_S = 10.0
+"""Time that rank 0 gives the others, in seconds, before its process ends, and a launcher ends theirs."""
+_POLL_S = 0.05
+_MISSING = {"status": "failed", "error": "has not ended the block of tracelab.record", "vanished": True}
+
+
+def finish_rank(folder: Path, rank: int, world_size: int, outcome: dict[str, Any]) -> None:
+    """Write run.json with the outcomes of this rank and of those that ended before; rank 0 waits for the others.
+
+    Entries of an outcome beside those of a rank: `uses_gpu`.
+    """
+    outcomes_folder = folder / _OUTCOMES
+    own = outcomes_folder / f"{rank}.json"
+    is_written = False
+    with contextlib.suppress(OSError):
+        outcomes_folder.mkdir(exist_ok=True)
+        write_json(own, outcome)
+        is_written = True
+    until = time.monotonic() + PEERS_S
+    while rank == 0 and is_written and own.exists() and len(_read_outcomes(outcomes_folder)) < world_size:
+        if time.monotonic() > until:
+            break
+        time.sleep(_POLL_S)
+    with _locked(outcomes_folder):
+        description = read_run_json(folder)
+        outcomes = _read_outcomes(outcomes_folder) | {rank: outcome}
+        if description is None or (is_written and not own.exists()):  # the last rank has written all outcomes
+            return
+        ranks = range(world_size)
+        all_outcomes = {each: outcomes.get(each, dict(_MISSING)) for each in ranks}
+        files = [file["file"] for each in outcomes.values() for file in each.get("files", ())]
+        files += [name for each in ranks if (folder / (name := f"steps.rank{each}.jsonl")).exists()]
+        facts = {
+            "world_size": world_size,
+            "gpus": sum(bool(each.get("uses_gpu")) for each in outcomes.values()),
+            "expects": {"ranks": list(ranks), "files": sorted(files)},
+        }
+        finish_run(folder, description | facts, all_outcomes, None)
+        if len(outcomes) == world_size:
+            shutil.rmtree(outcomes_folder, ignore_errors=True)
+
+
+def _read_outcomes(folder: Path) -> dict[int, dict[str, Any]]:
+    outcomes = {}
+    for path in sorted(folder.glob("[0-9]*.json")):
+        with contextlib.suppress(OSError, ValueError):
+            outcomes[int(path.stem)] = json.loads(path.read_bytes())
+    return outcomes
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the folder against the other ranks, where its file system has locks."""
+    try:
+        file = (folder / "lock").open("w")
+    except OSError:
+        yield
+        return
+    with file:
+        with contextlib.suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
