@@ -23,6 +23,7 @@ _EPILOG = """\b
 Examples:
   tracelab ingest traces/
   tracelab ingest 'runs/*/rank*.json.gz' --run mordred --store lab
+  tracelab ingest /shared/job --cluster slurm:8
 """
 _MAX_DIAGNOSTICS = 20
 _LARGE_BYTES = 32 << 20
@@ -42,10 +43,22 @@ _STATUS_WORDS = {
 @click.argument("paths", nargs=-1, required=True, metavar="PATH…")
 @click.option("--run", metavar="NAME", help="Name of the run that all these files belong to.")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Files read at a time.  [default: one a core]")
+@click.option(
+    "--cluster",
+    metavar="SPEC",
+    help="Read the files on a Dask cluster: local:N, slurm:N, or a scheduler's address. Needs tracelab[cluster].",
+)
 @click.option("--replace", is_flag=True, help="Store files again that are in the store already.")
 @click.option("-q", "--quiet", is_flag=True, help="Print problems only.")
 def command(
-    paths: tuple[str, ...], store: Path | None, run: str | None, jobs: int | None, *, replace: bool, quiet: bool
+    paths: tuple[str, ...],
+    store: Path | None,
+    *,
+    run: str | None,
+    jobs: int | None,
+    cluster: str | None,
+    replace: bool,
+    quiet: bool,
 ) -> None:
     """Store trace files, so that you can query them.
 
@@ -64,7 +77,9 @@ def command(
     from tracelab.schema import store_path
 
     with progress_bar(visible=sys.stderr.isatty() and not quiet) as progress:
-        report = ingest(paths, store_path(store), run=run, jobs=jobs, replace=replace, progress=progress)
+        report = ingest(
+            paths, store_path(store), run=run, jobs=jobs, replace=replace, progress=progress, cluster=cluster
+        )
     for line in _render_report(report, problems_only=quiet):
         print_lines(line, err=True)
     if report.exit_code:

@@ -102,27 +102,34 @@ def ingest(
     jobs: int | None = None,
     replace: bool = False,
     progress: Progress | None = None,
+    cluster: str | None = None,
 ) -> Report:
     """Store what the files hold. Raises UsageError for a bad run name, StoreError for a store that cannot be used.
 
     `paths` are files, folders (everything in them) and patterns. `jobs` files are read at a time, by default as many
-    as there are processors; a single file is read by all of them.
+    as there are processors; a single file is read by all of them. `cluster` is a Dask cluster whose workers read the
+    files instead: `local:N`, `slurm:N` or the address of a scheduler. Its workers need the paths that this process has.
     """
     if run is not None:
         check_run_name(run)
+    if cluster is not None:
+        from tracelab.ingest.cluster import check_spec
+
+        check_spec(cluster)
+
+    def execute_all(units: Sequence[Unit]) -> list[FileResult]:
+        if cluster is not None:
+            return _execute_on_cluster(units, store, cluster, replace=replace, progress=progress)
+        return _execute_here(units, store, jobs or os.cpu_count() or 1, replace=replace, progress=progress)
+
     with _explain_store_errors(store):
-        return _ingest(paths, store, run=run, jobs=jobs, replace=replace, progress=progress)
+        return _ingest(paths, store, run, execute_all)
 
 
 def _ingest(
-    paths: Sequence[str | Path],
-    store: Path,
-    *,
-    run: str | None,
-    jobs: int | None,
-    replace: bool,
-    progress: Progress | None,
+    paths: Sequence[str | Path], store: Path, run: str | None, execute_all: Callable[[Sequence[Unit]], list[FileResult]]
 ) -> Report:
+    """Plan once, for all files, then execute the plan."""
     store.mkdir(parents=True, exist_ok=True)
     leftovers = stores.remove_leftovers(store)
     probed = [probe_source(item) for item in expand_paths(paths, store)]
@@ -132,8 +139,7 @@ def _ingest(
         assigned = {item.candidate.path for item in assignments}
         results |= {item.path: _copy_result(item) for item in candidates if item.path not in assigned}
         units = make_units(assignments) if len(assignments) > 1 else [(item,) for item in assignments]
-        for result in _execute_all(units, store, jobs or os.cpu_count() or 1, replace=replace, progress=progress):
-            results[result.path] = result
+        results |= {result.path: result for result in (execute_all(units) if units else ())}
     return Report(tuple(results[item.path] for item in probed), leftovers)
 
 
@@ -164,16 +170,14 @@ def _copy_result(item: Candidate) -> FileResult:
     return FileResult(item.path, "unchanged", message=message)
 
 
-def _execute_all(
+def _execute_here(
     units: Sequence[Unit], store: Path, jobs: int, *, replace: bool, progress: Progress | None
 ) -> list[FileResult]:
     """Execute all units, some at a time."""
-    if not units:
-        return []
     at_once = max(1, min(jobs, len(units)))
     workers = max(1, (os.cpu_count() or 1) // at_once)
     stop = threading.Event()
-    counter = ProgressCounter(progress, sum(item.candidate.size_bytes for unit in units for item in unit), stop)
+    counter = ProgressCounter(progress, sum(map(_count_bytes, units)), stop)
     with ThreadPoolExecutor(at_once) as pool:
         futures = [pool.submit(execute, unit, store, workers, replace=replace, progress=counter.add) for unit in units]
         try:
@@ -182,6 +186,54 @@ def _execute_all(
             stop.set()
             pool.shutdown(cancel_futures=True)
             raise
+
+
+def _execute_on_cluster(
+    units: Sequence[Unit], store: Path, spec: str, *, replace: bool, progress: Progress | None
+) -> list[FileResult]:
+    """Execute all units on the workers of a cluster. Where all workers that read a unit died, its files failed."""
+    from tracelab.ingest.cluster import open_executor, worker_died
+
+    counter = ProgressCounter(progress, sum(map(_count_bytes, units)), threading.Event())
+    results: list[FileResult] = []
+    with open_executor(spec) as pool:
+        futures = [
+            pool.submit(_execute_quietly, _with_absolute_paths(unit), store.absolute(), replace=replace)
+            for unit in units
+        ]
+        for unit, future in zip(units, futures, strict=True):
+            future.add_done_callback(lambda _, unit=unit: counter.add(_count_bytes(unit)))  # type: ignore[misc]
+        try:
+            for unit, future in zip(units, futures, strict=True):
+                if (error := future.exception()) and worker_died(error):
+                    results.extend(_failed_result(item, _describe_death(item)) for item in unit)
+                    continue
+                pairs = zip(unit, future.result(), strict=True)
+                results.extend(changed(result, path=item.candidate.path) for item, result in pairs)
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            raise
+    return results
+
+
+def _execute_quietly(unit: Unit, store: Path, *, replace: bool) -> list[FileResult]:
+    """Execute a unit on a worker, which reports when it is done."""
+    return execute(unit, store, 1, replace=replace, progress=lambda _: None)
+
+
+def _describe_death(item: RunAssignment) -> str:
+    return f"{escape_path(item.candidate.path)}: each worker that read it died; check their memory, and ingest it again"
+
+
+def _with_absolute_paths(unit: Unit) -> Unit:
+    """Return the unit with paths that mean the same in each folder that a worker may run in."""
+    candidates = [changed(item.candidate, path=item.candidate.path.absolute()) for item in unit]
+    return tuple(changed(item, candidate=candidate) for item, candidate in zip(unit, candidates, strict=True))
+
+
+def _count_bytes(unit: Unit) -> int:
+    return sum(item.candidate.size_bytes for item in unit)
 
 
 class ProgressCounter:

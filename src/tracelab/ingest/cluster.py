@@ -1,0 +1,69 @@
+"""Open a Dask cluster as an executor: local processes, a running scheduler, or SLURM jobs."""
+
+import importlib
+import logging
+import re
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from tracelab.errors import UsageError
+
+_RETRIES = 2
+"""How often a task starts again after an error of its worker."""
+
+_SPEC = re.compile(r"(?P<kind>local|slurm)(:(?P<workers>[1-9]\d{0,5}))?|(?P<address>(tcp|tls|ucx)://\S+)")
+
+
+def check_spec(spec: str) -> None:
+    """Raise UsageError for a text that names no cluster, and where Dask is missing."""
+    match = _SPEC.fullmatch(spec)
+    if match is None:
+        raise UsageError(
+            f"{spec!r} is not a cluster; write local:N (N processes), slurm:N (N jobs), "
+            "or the address of a Dask scheduler, such as tcp://host:8786"
+        )
+    try:
+        import distributed  # noqa: F401
+
+        if match["kind"] == "slurm":
+            import dask_jobqueue  # noqa: F401
+    except ImportError as error:
+        raise UsageError(f"--cluster needs Dask ({error}); run `pip install 'tracelab[cluster]'`") from error
+
+
+@contextmanager
+def open_executor(spec: str) -> Iterator[Executor]:
+    """Open the cluster that a checked text names. A task whose worker dies runs again on another worker.
+
+    Raises UsageError where no scheduler answers, or where a site has no configuration for SLURM.
+    """
+    distributed: Any = importlib.import_module("distributed")  # parts of it have no type information
+    with ExitStack() as opened:
+        try:
+            client = opened.enter_context(distributed.Client(_open_cluster(distributed, spec, opened)))
+        except (OSError, ValueError) as error:
+            raise UsageError(f"--cluster {spec} cannot be opened: {str(error).splitlines()[0]}") from error
+        yield client.get_executor(pure=False, retries=_RETRIES)
+
+
+def worker_died(error: BaseException) -> bool:
+    """Return whether this is the error of a task whose workers all died."""
+    from distributed import KilledWorker
+
+    return isinstance(error, KilledWorker)
+
+
+def _open_cluster(distributed: Any, spec: str, opened: ExitStack) -> Any:  # noqa: ANN401
+    """Return what Client takes: an address, or a cluster."""
+    match = _SPEC.fullmatch(spec)
+    if match is None or match["address"]:
+        return spec
+    workers = int(match["workers"]) if match["workers"] else None
+    if match["kind"] == "local":
+        options = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": logging.CRITICAL}
+        return opened.enter_context(distributed.LocalCluster(n_workers=workers, **options))
+    jobs = opened.enter_context(importlib.import_module("dask_jobqueue").SLURMCluster())
+    jobs.scale(jobs=workers or 1)
+    return jobs
