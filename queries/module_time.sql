@@ -100,15 +100,8 @@ optimizers as materialized (
     from annotations
     where matches(run, $run) and matches(rank, $rank) and scope = 'cpu' and starts_with(name, 'Optimizer.step')
 ),
-backward_ops as materialized (
-    select id, run, source, pid, tid, start_ns, end_ns
-    from host_ops
-    where is_backward and sequence_number is not null
-),
-forward_points as materialized (  -- where the forward op of each backward op began
-    select b.id, f.run, f.source, f.pid, f.tid, f.start_ns as at_ns
-    from forward_ops('host_ops') as b
-    join host_ops as f on b.forward = f.id
+forward_points as materialized (
+    from forward_points('host_ops')
 ),
 forward_frames as materialized (
     select id, parent as frame from innermost('frames', 'forward_points')
@@ -132,8 +125,8 @@ placed as (
     left join frames as f on i.parent = f.id
     left join innermost('engine_calls', 'points') as j on a.id = j.id
     left join engine_calls as e on j.parent = e.id
-    left join innermost('backward_ops', 'points') as b on a.id = b.id
-    left join forward_frames as r on b.parent = r.id
+    left join innermost_backward('host_ops', 'points') as b on a.id = b.id
+    left join forward_frames as r on b.op = r.id
     left join innermost('optimizers', 'points') as o on a.id = o.id
 ),
 own as materialized (

@@ -1,7 +1,7 @@
 -- Each step of an inference server: requests and tokens of prefill and decode, and what it costs on CPU and GPU.
 -- A row is one run, rank and step that vLLM or SGLang marks, or a capture of a CUDA graph, which has no number. A GPU row
 -- belongs to the step that launched it, from any thread of the process. `latency_ns` lasts from the start of the range to the
--- end of the range or of its GPU work, whichever is later: the range may end before the GPU does.
+-- later of the ends of the range and of its GPU work: the range may end before the GPU does.
 -- /// query
 -- title = "Steps of inference servers"
 -- needs = ["annotations"]

@@ -109,12 +109,10 @@ select thread, id, start_ns, end_ns, parent, depth, false from call_stacks('_ope
 union all
 select thread, id, start_ns, end_ns, null, null, true from _crossing;
 
--- innermost(relation, points): of each point (run, source, pid, tid, id, at_ns) the innermost row of the relation that holds
--- it on its thread; points that none holds are left out, and rows that cross hold none. Only the rows are nested: which of
--- them is the innermost changes where one begins or ends, and a point reads the last change before it.
-create or replace macro innermost(relation, points) as table
+-- innermost_nested(nest, relation, points): innermost() of a relation whose nesting() is at hand.
+create or replace macro innermost_nested(nest, relation, points) as table
 with _rows as materialized (
-    select thread, id, start_ns, end_ns, parent, depth from nesting(relation) where not crosses and end_ns > start_ns
+    select thread, id, start_ns, end_ns, parent, depth from query_table(nest) where not crosses and end_ns > start_ns
 ),
 _changes as (  -- of those of one instant the deepest start counts, and without one the outermost end
     select thread, at_ns, arg_max_null(id, place) as id
@@ -135,6 +133,13 @@ select p.id, c.id as parent
 from _points as p
 asof join _changes as c on p.thread = c.thread and p.at_ns >= c.at_ns
 where c.id is not null;
+
+-- innermost(relation, points): of each point (run, source, pid, tid, id, at_ns) the innermost row of the relation that holds
+-- it on its thread; points that none holds are left out, and rows that cross hold none. Only the rows are nested: which of
+-- them is the innermost changes where one begins or ends, and a point reads the last change before it.
+create or replace macro innermost(relation, points) as table
+with _nest as materialized (from nesting(relation))
+from innermost_nested('_nest', relation, points);
 
 -- outermost(relation): the ids of the has_valid_interval() rows that lie in no other row of the same `part` (of any type)
 -- on their thread; a recursive call is in the call that began it. The running maximum holds part and end in one number, so
@@ -292,3 +297,31 @@ left join _ops_by_id as o
     on l.call_start_ns is null and l.run = o.run and l.source = o.source and l.pid is not distinct from o.pid
     and l.external_id = o.external_id
 where l.call_start_ns is not null or o.op is not null;
+
+-- forward_points(ops): where the forward op of each backward op began, by autograd's sequence number, of a relation of ops (run,
+-- source, pid, tid, id, start_ns, end_ns, sequence_number, is_backward). A row is one backward op, `id`: run, source, pid,
+-- tid, at_ns. Of forward ops with one number the innermost one counts; a number that several threads have is left out.
+create or replace macro forward_points(ops) as table
+select b.id, f.run, f.source, f.pid, f.place.tid as tid, f.place.start_ns as at_ns
+from query_table(ops) as b
+join (
+    select
+        run, source, pid, sequence_number,
+        max_by({'tid': tid, 'start_ns': start_ns}, (start_ns, -end_ns, id)) as place
+    from query_table(ops)
+    where not is_backward and sequence_number is not null and has_valid_interval(start_ns, end_ns)
+    group by run, source, pid, sequence_number
+    having min(tid) is not distinct from max(tid)
+) as f
+    on b.run = f.run and b.source = f.source and b.pid is not distinct from f.pid and b.sequence_number = f.sequence_number
+where b.is_backward;
+
+-- innermost_backward(ops, points): of each point, as innermost() takes it, the innermost backward op with a sequence number of a
+-- relation as forward_points() takes it. A row is one point, `id`, and the op's id, `op`.
+create or replace macro innermost_backward(ops, points) as table
+with _backward_ops as materialized (
+    select id, run, source, pid, tid, start_ns, end_ns
+    from query_table(ops)
+    where is_backward and sequence_number is not null
+)
+select id, parent as op from innermost('_backward_ops', points);

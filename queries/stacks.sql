@@ -1,0 +1,193 @@
+-- What each stack of Python frames and ops costs: time on the CPU, GPU time that it launched, or bytes that it allocated.
+-- A row is one run, rank and node of the tree of stacks: a frame below the same frames, of all threads of the rank. `own` adds
+-- up to the whole: of the CPU the durations of all outermost frames (a call that ends after the one that it began in is
+-- outermost, too), of the GPU those of all GPU rows, of memory all bytes allocated. A GPU row belongs to the innermost frame at its launch. One that a backward op launched on a thread without
+-- frames belongs to the stack of its forward op, by autograd's sequence number, below a frame `(backward)`; what has no
+-- frame at all is in `(no frame)`. Addresses of objects in names are left out. `tracelab export --collapsed` and
+-- `--speedscope` write the stacks for other tools.
+-- /// query
+-- title = "Stacks"
+-- needs = ["python_frames", "ops"]
+-- subject = "host"
+-- show = ["run", "rank", "node", "parent", "frame", "own", "total", "of_whole_ratio"]
+-- [params]
+-- common = ["run", "rank"]
+-- measure = { default = "cpu", choices = ["cpu", "gpu", "gpu_memory", "cpu_memory"], about = "what a stack costs: time on the CPU, GPU time that it launched (both ns), or bytes that it allocated on GPUs or on the host" }
+-- by = { default = "stack", choices = ["stack", "python", "module"], about = "the frames of stacks: Python frames and ops, Python frames alone, or the nn.Modules among them" }
+-- [columns]
+-- common = ["run", "rank"]
+-- node = "Number of the node within the run and rank, from 1; parents come before their children."
+-- parent = "Number of the node above; NULL of a root."
+-- depth = "Frames from the root, itself included."
+-- frame = "Name of the frame, as file(line): function, of the op or of the module."
+-- own = "Of the frame itself, without those below: ns, or bytes."
+-- total = "own of the frame and all below, added up."
+-- calls = "Calls of the frame; NULL of (backward), of (no frame), and of what is below (backward)."
+-- of_whole_ratio = "total / whole."
+-- whole = "own of all nodes of the run and rank, added up."
+-- ///
+with recursive calls as materialized (
+    select row_number() over () as id, *
+    from (
+        select
+            run, source, rank, pid, tid, start_ns, end_ns,
+            case when $by = 'module' then substr(name, 12) else name end as name
+        from python_frames
+        where matches(run, $run) and matches(rank, $rank) and has_valid_interval(start_ns, end_ns)
+            and ($by <> 'module' or starts_with(name, 'nn.Module: '))
+        union all
+        select run, source, rank, pid, tid, start_ns, end_ns, name
+        from ops
+        where $by = 'stack' and matches(run, $run) and matches(rank, $rank) and has_valid_interval(start_ns, end_ns)
+    )
+),
+names as materialized (  -- a method of each object of a class has one name
+    select name, dense_rank() over (order by frame) as code, frame
+    from (select name, regexp_replace(name, ' at 0x[0-9a-fA-F]+', '', 'g') as frame from (select distinct name from calls))
+),
+nest as materialized (
+    from nesting('calls')
+),
+named as materialized (
+    select n.id, n.parent, coalesce(n.depth, 1) as depth, n.end_ns - n.start_ns as dur_ns, c.run, c.rank, s.code
+    from nest as n
+    join calls as c on n.id = c.id
+    join names as s on c.name is not distinct from s.name
+),
+found_places(id, run, rank, code, dur_ns, depth, node, above) as (  -- calls of one name below one node are one node
+    select id, run, rank, code, dur_ns, depth, min(id) over (partition by run, rank, code), null::bigint
+    from named
+    where parent is null
+    union all
+    select n.id, n.run, n.rank, n.code, n.dur_ns, n.depth, min(n.id) over (partition by p.node, n.code), p.node
+    from found_places as p
+    join named as n on n.parent = p.id
+),
+places as materialized (
+    from found_places
+),
+nodes as materialized (
+    select
+        node, any_value(run) as run, any_value(rank) as rank, any_value(code) as code, any_value(depth) as depth,
+        any_value(above) as above, count(*) as calls, sum(dur_ns) as dur_ns
+    from places
+    group by node
+),
+inner_times as (
+    select above as node, sum(dur_ns) as dur_ns from nodes where above is not null group by above
+),
+host_ops as materialized (
+    select
+        row_number() over () as id, run, source, pid, tid, start_ns, end_ns, external_id, sequence_number,
+        coalesce(forward_tid, 0) > 0 as is_backward
+    from ops
+    where $measure = 'gpu' and matches(run, $run) and matches(rank, $rank)
+),
+activity as materialized (
+    select
+        row_number() over () as id, run, source, rank, pid, correlation, external_id,
+        case when has_valid_interval(start_ns, end_ns) then dur_ns else 0 end as weight
+    from gpu_activity
+    where $measure = 'gpu' and matches(run, $run) and matches(rank, $rank)
+),
+api as (
+    select run, source, pid, tid, correlation, start_ns, end_ns
+    from api_calls
+    where $measure = 'gpu' and matches(run, $run) and matches(rank, $rank)
+),
+launches as materialized (
+    select id, run, source, pid, tid, at_ns from launch_points('activity', 'api', 'host_ops')
+),
+allocations as materialized (
+    select row_number() over () as id, run, source, rank, pid, tid, time_ns as at_ns, size_bytes as weight
+    from memory_events
+    where
+        $measure = case when device is null then 'cpu_memory' else 'gpu_memory' end and size_bytes > 0
+        and matches(run, $run) and matches(rank, $rank)
+),
+points as materialized (  -- with the places of forward ops, as numbers below 0
+    select id, run, source, pid, tid, at_ns from launches
+    union all
+    select id, run, source, pid, tid, at_ns from allocations
+    union all
+    select -id, run, source, pid, tid, at_ns from forward_points('host_ops')
+),
+callers as materialized (
+    select id, parent as call from innermost_nested('nest', 'calls', 'points')
+),
+weighted as (
+    select id, run, rank, weight from activity
+    union all
+    select id, run, rank, weight from allocations
+),
+weights as materialized (
+    select run, rank, node, is_backward, sum(weight) as own
+    from (
+        select w.run, w.rank, p.node, d.id is null and f.id is not null as is_backward, w.weight
+        from weighted as w
+        left join callers as d on w.id = d.id
+        left join innermost_backward('host_ops', 'launches') as b on w.id = b.id
+        left join callers as f on -b.op = f.id
+        left join places as p on coalesce(d.call, f.call) = p.id
+        union all
+        select n.run, n.rank, n.node, false, n.dur_ns - coalesce(i.dur_ns, 0)
+        from nodes as n
+        left join inner_times as i on n.node = i.node
+        where $measure = 'cpu'
+    )
+    group by run, rank, node, is_backward
+),
+lines(node, above, path) as (  -- each node with those above it and itself
+    select node, above, [node] from nodes where above is null
+    union all
+    select n.node, n.above, list_append(l.path, n.node)
+    from lines as l
+    join nodes as n on n.above = l.node
+),
+totals as (
+    select
+        run, rank, is_backward, node,
+        sum(own) filter (leaf is not distinct from node) as own,
+        sum(own) as total
+    from (
+        select w.run, w.rank, w.is_backward, w.own, w.node as leaf, unnest(coalesce(l.path, [null])) as node
+        from weights as w
+        left join lines as l on w.node = l.node
+    )
+    group by run, rank, is_backward, node
+),
+listed as (
+    select run, rank, is_backward, node, own, total from totals
+    union all
+    select run, rank, true, null, 0, sum(own) from weights where is_backward group by run, rank
+),
+numbered as materialized (
+    select
+        l.run, l.rank, l.is_backward, l.node, n.above, l.own, l.total,
+        coalesce(n.depth, 0) + case when l.is_backward or l.node is null then 1 else 0 end as depth,
+        case when l.node is not null then s.frame when l.is_backward then '(backward)' else '(no frame)' end as frame,
+        case when not l.is_backward then n.calls end as calls,
+        row_number() over (
+            partition by l.run, l.rank order by coalesce(n.depth, 0), l.is_backward, l.total desc, s.frame, l.node
+        ) as number,
+        sum(l.own) over (partition by l.run, l.rank) as whole
+    from listed as l
+    left join nodes as n on l.node = n.node
+    left join (select code, any_value(frame) as frame from names group by code) as s on n.code = s.code
+)
+select
+    n.run, n.rank,
+    n.number as node,
+    p.number as parent,
+    n.depth::bigint as depth,
+    n.frame,
+    as_bigint(coalesce(n.own, 0)) as own,
+    as_bigint(n.total) as total,
+    n.calls,
+    n.total / nullif(n.whole, 0) as of_whole_ratio,
+    as_bigint(n.whole) as whole
+from numbered as n
+left join numbered as p
+    on n.run = p.run and n.rank = p.rank and n.is_backward = p.is_backward and n.node is not null
+    and p.node is not distinct from n.above and (n.above is not null or n.is_backward)
+order by n.run, n.rank, n.number
