@@ -64,13 +64,10 @@ _longer(id, top, stack, depth) as (
 )
 select id, arg_max(stack, depth) as stack from _longer group by id;
 
--- op_frames(ops, frames): the innermost of the frames around each of selected_ops(). An op of the backward pass with no frame
--- inside of it has that of its forward op.
-create or replace macro op_frames(ops, frames) as table
-with _op_starts as (
-    select id, run, source, pid, tid, start_ns as at_ns from query_table(ops)
-),
-_backward_ops as materialized (
+-- point_frames(points, ops, frames): the innermost of the frames around each point (run, source, pid, tid, id, at_ns). A point in
+-- an op of the backward pass (of selected_ops()) with no frame inside of that op has the frame of the forward op.
+create or replace macro point_frames(points, ops, frames) as table
+with _backward_ops as materialized (
     select id, run, source, pid, tid, start_ns, end_ns from query_table(ops) where is_backward and sequence_number is not null
 ),
 _forward_starts as materialized (
@@ -79,12 +76,19 @@ _forward_starts as materialized (
     join query_table(ops) as f on b.forward = f.id
 )
 select
-    o.id,
+    p.id,
     case when b.id is null or f.start_ns >= b.start_ns then f.id else coalesce(r.parent, f.id) end as frame
-from query_table(ops) as o
-left join innermost(frames, '_op_starts') as i on o.id = i.id
+from query_table(points) as p
+left join innermost(frames, points) as i on p.id = i.id
 left join query_table(frames) as f on i.parent = f.id
-left join innermost('_backward_ops', '_op_starts') as j on o.id = j.id
+left join innermost('_backward_ops', points) as j on p.id = j.id
 left join _backward_ops as b on j.parent = b.id
 left join innermost(frames, '_forward_starts') as r on b.id = r.id
 where f.id is not null or r.parent is not null;
+
+-- op_frames(ops, frames): the frame of each of selected_ops(), that of point_frames() at its start.
+create or replace macro op_frames(ops, frames) as table
+with _op_starts as (
+    select id, run, source, pid, tid, start_ns as at_ns from query_table(ops)
+)
+from point_frames('_op_starts', ops, frames);

@@ -1,0 +1,69 @@
+-- Which line of the program launches which kernels, and for how long they run.
+-- A row is one run, rank, line, kernel and source file of the kernel. The line is the innermost Python frame around the launch
+-- that is neither of torch or Triton nor of Python's own modules; of the backward pass that around the forward op. It is NULL
+-- where no stacks are recorded: with_stack=True of the PyTorch profiler. Of a kernel that Inductor generated in Triton the op
+-- that launches it names the file of its source (`kernel_file`; torch 2.4 and newer). A kernel that the program itself wrote in
+-- Triton has the line that calls it: `--kernel-name` chooses kernels. Times add up over kernels that run at once.
+-- /// query
+-- title = "Kernels by line of the program"
+-- needs = ["kernels"]
+-- subject = "kernels"
+-- show = ["run", "rank", "line", "kernel", "kernels", "dur_ns", "of_kernel_sum_ratio"]
+-- chart = { kind = "bars", x = "line", y = ["dur_ns"], by = "run" }
+-- [params]
+-- common = ["run", "rank"]
+-- kernel_name = { type = "text", example = "^triton_", about = "only kernels where this regular expression finds its name" }
+-- [columns]
+-- common = ["run", "rank"]
+-- line = "The innermost Python frame of the program around the launch, as file(line): function; NULL where none is recorded."
+-- kernel = "common"
+-- kernel_file = "File of its source; NULL where the op that launched it does not name it."
+-- kernels = "common"
+-- dur_ns = "common"
+-- kernel_sum_ns = "Durations of all kernels of the rank, added up."
+-- of_kernel_sum_ratio = "common"
+-- ///
+with activity as materialized (
+    from selected_activity($run, $rank) where kind = 'kernel'
+),
+api as not materialized (
+    from selected_calls($run, $rank)
+),
+host_ops as materialized (
+    from selected_ops($run, $rank)
+),
+frames as materialized (
+    from program_frames($run, $rank)
+),
+points as materialized (
+    from launch_points('activity', 'api', 'host_ops')
+),
+files as materialized (
+    select row_number() over () as id, run, source, pid, tid, start_ns, end_ns, args->>'$.kernel_file' as kernel_file
+    from ops
+    where matches(run, $run) and matches(rank, $rank) and starts_with(name, 'triton_') and args->>'$.kernel_file' is not null
+),
+sums as (
+    select
+        a.run, a.rank, f.name as line, a.name as kernel, g.kernel_file,
+        count(*) as kernels,
+        sum(a.gpu_ns) as dur_ns
+    from activity as a
+    left join point_frames('points', 'host_ops', 'frames') as i on a.id = i.id
+    left join frames as f on i.frame = f.id
+    left join innermost('files', 'points') as j on a.id = j.id
+    left join files as g on j.parent = g.id
+    group by a.run, a.rank, f.name, a.name, g.kernel_file
+),
+shares as (
+    select *, sum(dur_ns) over (partition by run, rank) as kernel_sum_ns from sums
+)
+select
+    run, rank, line, kernel, kernel_file,
+    as_bigint(kernels) as kernels,
+    as_bigint(dur_ns) as dur_ns,
+    as_bigint(kernel_sum_ns) as kernel_sum_ns,
+    dur_ns / nullif(kernel_sum_ns, 0) as of_kernel_sum_ratio
+from shares
+where $kernel_name is null or regexp_matches(kernel, $kernel_name)
+order by run, rank, shares.dur_ns desc, line, kernel, kernel_file
