@@ -73,8 +73,14 @@ parts as (
     union all
     select run, source, rank, device, start_ns, end_ns, dur_ns, 'all' from communication
 ),
+likely as not materialized (  -- a superset of what communicates, by name or note: mostly few rows
+    select *
+    from executions
+    where name in (select name from classify('executions') where class = 'communication')
+        or correlation in (select correlation from collectives where origin = 'kernel' and matches(run, $run))
+),
 described as materialized (
-    from collective_kernels('executions')
+    from collective_kernels('likely')
 ),
 marked as (
     select run, source, rank, pid, name, scope, start_ns, end_ns
