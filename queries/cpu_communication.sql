@@ -71,10 +71,10 @@ steps as materialized (
 labelled as (
     select run, source, rank, device, start_ns, end_ns, 'all' as part, collective as label from communication
 ),
-in_steps as (
+in_steps as materialized (
     from with_entered_step('labelled', 'steps')
 ),
-computing as materialized (
+computing as (
     select run, source, rank, null::int as device, start_ns, end_ns
     from ops
     where is_computing_op(name)
@@ -83,6 +83,14 @@ computing as materialized (
     select run, source, rank, null, start_ns, end_ns
     from kernels
     where run in (select run from communication) and matches(run, $run) and matches(rank, $rank)
+),
+measured as (  -- in one sweep
+    select run, source, rank, device, start_ns, end_ns, part from parts
+    union all
+    from slices('in_steps')
+),
+clipped as materialized (
+    from clip_to('measured', 'computing')
 ),
 within_all as (
     select run, source, rank, device, start_ns, end_ns, null as part from communication
@@ -102,9 +110,9 @@ select
     w.window_ns, i.busy_ns / nullif(w.window_ns, 0) as of_window_ratio, (i.busy_ns - i.inside_ns) / nullif(w.window_ns, 0) as exposed_ratio,
     m.label as exposed_kind, m.step as exposed_step
 from sums as s
-left join most_exposed('in_steps', 'computing') as m
+left join most_exposed('in_steps', 'clipped') as m
     on s.run = m.run and s.rank is not distinct from m.rank and s.part = m.part
-left join clip_to('parts', 'computing') as i
+left join clipped as i
     on s.run = i.run and s.rank is not distinct from i.rank and s.part = i.part
 left join windows('within_all') as w on s.run = w.run and s.rank is not distinct from w.rank
 order by s.run, s.rank, s.part <> 'all', s.dur_ns desc, s.part

@@ -77,6 +77,7 @@ likely as not materialized (  -- a superset of what communicates, by name or not
     select *
     from executions
     where name in (select name from classify('executions') where class = 'communication')
+        or correlation is null
         or correlation in (select correlation from collectives where origin = 'kernel' and matches(run, $run))
 ),
 described as materialized (
@@ -93,8 +94,16 @@ steps as materialized (
 labelled as (
     select run, source, rank, device, start_ns, end_ns, 'all' as part, label from with_label('described')
 ),
-in_steps as (
+in_steps as materialized (
     from with_entered_step('labelled', 'steps')
+),
+measured as (  -- in one sweep
+    select run, source, rank, device, start_ns, end_ns, part from parts
+    union all
+    from slices('in_steps')
+),
+clipped as materialized (
+    from clip_to('measured', 'compute')
 ),
 part_sums as (
     select
@@ -147,9 +156,9 @@ from answers as a
 join device_sums as d on a.run = d.run and a.rank = d.rank and a.device is not distinct from d.device
 left join part_sums as p
     on a.run = p.run and a.rank = p.rank and a.device is not distinct from p.device and a.part = p.part
-left join clip_to('parts', 'compute') as i
+left join clipped as i
     on a.run = i.run and a.rank = i.rank and a.device is not distinct from i.device and a.part = i.part
-left join most_exposed('in_steps', 'compute') as m
+left join most_exposed('in_steps', 'clipped') as m
     on a.run = m.run and a.rank = m.rank and a.device is not distinct from m.device and a.part = m.part
 left join kernel_sums as s on a.run = s.run and a.rank = s.rank and a.device is not distinct from s.device
 left join busy('kinds') as b on a.run = b.run and a.rank = b.rank and a.device is not distinct from b.device

@@ -183,7 +183,7 @@ caused as (
     where last_rank is not null
     group by run, last_rank
 ),
-spans as materialized (
+spans as (
     select run, number, source, rank, device, start_ns, last_start_ns as end_ns, 'wait' as part from waits where wait_ns > 0
     union all
     select run, number, source, rank, device, last_start_ns, end_ns, 'transfer' from waits where last_rank is not null
@@ -202,25 +202,10 @@ p2p_sums as (
 kinds as (
     select run, source, rank, device, start_ns, end_ns, class from with_class('executions')
 ),
-compute as materialized (
+compute as (
     select run, source, rank, device, start_ns, end_ns from kinds where class <> 'communication'
     union all
     select run, source, rank, device, start_ns, end_ns from gpu_activity where kind = 'graph' and matches(run, $run)
-),
-exposed as (
-    select
-        run, rank,
-        sum(busy_ns - inside_ns) filter (part = 'wait') as exposed_wait_ns,
-        sum(busy_ns - inside_ns) filter (part = 'transfer') as exposed_transfer_ns,
-        sum(busy_ns - inside_ns) filter (part = 'p2p') as exposed_p2p_ns,
-        sum(busy_ns - inside_ns) filter (part = 'p2p wait') as exposed_p2p_wait_ns,
-        sum(busy_ns - inside_ns) filter (part = 'rooted wait') as exposed_rooted_wait_ns,
-        sum(busy_ns - inside_ns) filter (part = 'rooted transfer') as exposed_rooted_transfer_ns
-    from clip_to('spans', 'compute')
-    group by run, rank
-),
-late as (
-    select run, rank, sum(lateness_ns) as lateness_ns from latenesses('waits') group by run, rank
 ),
 marked as (
     select run, source, rank, pid, name, scope, start_ns, end_ns from annotations where matches(run, $run)
@@ -238,18 +223,42 @@ labelled as (
     from spans as s
     join labels as l on s.run = l.run and s.number = l.number and s.rank = l.rank
 ),
-in_steps as (
+in_steps as materialized (
     from with_entered_step('labelled', 'steps')
+),
+measured as (  -- in one sweep
+    select run, source, rank, device, start_ns, end_ns, part from spans
+    union all
+    from slices('in_steps')
+),
+clipped as materialized (
+    from clip_to('measured', 'compute')
+),
+exposed as (
+    select
+        run, rank,
+        sum(busy_ns - inside_ns) filter (part = 'wait') as exposed_wait_ns,
+        sum(busy_ns - inside_ns) filter (part = 'transfer') as exposed_transfer_ns,
+        sum(busy_ns - inside_ns) filter (part = 'p2p') as exposed_p2p_ns,
+        sum(busy_ns - inside_ns) filter (part = 'p2p wait') as exposed_p2p_wait_ns,
+        sum(busy_ns - inside_ns) filter (part = 'rooted wait') as exposed_rooted_wait_ns,
+        sum(busy_ns - inside_ns) filter (part = 'rooted transfer') as exposed_rooted_transfer_ns
+    from clipped
+    group by run, rank
 ),
 most as (
     select run, rank, map_from_entries(list((part, {'kind': label, 'step': step}))) as of_part
     from (
-        from most_exposed('in_steps', 'compute')
+        from most_exposed('in_steps', 'clipped')
         qualify row_number() over (partition by run, rank, part order by exposed_ns desc, device) = 1
     )
     group by run, rank
 ),
-last_in_steps as (    select
+late as (
+    select run, rank, sum(lateness_ns) as lateness_ns from latenesses('waits') group by run, rank
+),
+last_in_steps as (
+    select
         w.run, w.rank, s.step,
         count(*) filter (w.rank = w.last_rank) > greatest(0.5, least(0.9, 3 * avg(1 / w.ranks))) * count(*) as is_last
     from waits as w

@@ -30,27 +30,25 @@ from query_table(rows) as r
 asof left join query_table(steps) as s
     on r.run = s.run and r.source = s.source and r.rank = s.rank and r.start_ns >= s.start_ns;
 
--- most_exposed(spans, cover): of each run, rank, device and part of a relation (run, source, rank, device, start_ns, end_ns,
--- part, label, step) the label with most time outside of the union of the cover, and the step with most of that time. Of equal
--- ones the first label and step count. `exposed_ns` is the label's time; parts without such time have no row.
-create or replace macro most_exposed(spans, cover) as table
-with _numbered as materialized (
-    select
-        run, source, rank, device, start_ns, end_ns,
-        {'part': part, 'label': label, 'step': step} as what,
-        dense_rank() over (order by part, label, step) as number
-    from query_table(spans)
-),
-_slices as (
-    select run, source, rank, device, start_ns, end_ns, number as part from _numbered
-),
-_named as (
-    select number, any_value(what) as what from _numbered group by number
+-- slice_key(part, label, step): one text for the three, which is no part itself.
+create or replace macro slice_key(part, label, step) as concat_ws(chr(31), part, label, coalesce(step::varchar, ''));
+
+-- slices(spans): the rows of a relation (run, source, rank, device, start_ns, end_ns, part, label, step) with a part of its own
+-- for each part, label and step. Beside the parts themselves one clip_to() sweeps both.
+create or replace macro slices(spans) as table
+select run, source, rank, device, start_ns, end_ns, slice_key(part, label, step) as part from query_table(spans);
+
+-- most_exposed(spans, clipped): of each run, rank, device and part of a relation as slices() takes it the label with most
+-- time outside of the cover, by clip_to() of its slices, and the step with most of that time. Of equal ones the first label and
+-- step count. `exposed_ns` is the label's time; parts without such time have no row.
+create or replace macro most_exposed(spans, clipped) as table
+with _slices as (
+    select distinct part, label, step from query_table(spans)
 ),
 _exposed as (
-    select c.run, c.rank, c.device, n.what.part, n.what.label, n.what.step, c.busy_ns - c.inside_ns as exposed_ns
-    from clip_to('_slices', cover) as c
-    join _named as n on c.part = n.number
+    select c.run, c.rank, c.device, s.part, s.label, s.step, c.busy_ns - c.inside_ns as exposed_ns
+    from query_table(clipped) as c
+    join _slices as s on c.part = slice_key(s.part, s.label, s.step)
 ),
 _labels as (
     select
