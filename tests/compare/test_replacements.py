@@ -16,7 +16,7 @@ from tracelab.compare.fetch import Source
 from tracelab.compare.kernel_groups import group_kernels
 from tracelab.compare.kernel_matching import Kernel, match_kernels
 from tracelab.compare.replacements import Replaced, find_replacements
-from tracelab.plot.joined import join_rows
+from tracelab.plot.joined import join_rows, join_table
 from tracelab.query import library
 from tracelab.report.charts.chart import build_chart
 
@@ -101,7 +101,11 @@ def test_kernels_that_replace_each_other_are_one_bar_of_their_difference(swapped
         (ALL_REDUCE, 7),
         ("gemm_kernel", 5),
     ]
-    answer = pa.Table.from_pylist([row | {"run": None} for row in rows])
+    answer = pa.Table.from_pylist(
+        [row | {"run": None, "before_each_ns": 1_000, "change_ratio": 0.5, "per": "step"} for row in rows]
+    )
+    first, *_ = join_table(answer, chart, groups).to_pylist()
+    assert (first["before_each_ns"], first["change_ratio"], first["per"]) == (2_000, None, "step")
     drawn = build_chart(library.find("run_difference"), answer, range(4), several=True, joined=groups)
     assert drawn is not None
     labels = [label for panel in drawn["panels"] for label in panel["labels"]]

@@ -3,6 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
+
+from tracelab.output.units import Quantity, column_quantity
 from tracelab.plot.axis import sum_known
 from tracelab.query.spec import Chart
 
@@ -10,7 +13,7 @@ Row = dict[str, Any]
 
 
 def join_rows(rows: Sequence[Row], chart: Chart, groups: Mapping[str, frozenset[str]]) -> list[Row]:
-    """Return the rows with one in place of those of each group: the first of them with the label and the sums.
+    """Return the rows with one in place of those of each group: its label, sums of durations, texts of its first row.
 
     `groups` are sets of values of the chart's x by label. Rows with another value of `by` than `chart.joined` remain.
     """
@@ -23,9 +26,25 @@ def join_rows(rows: Sequence[Row], chart: Chart, groups: Mapping[str, frozenset[
         if label is not None:
             members.setdefault(label, []).append(row)
     several = {label: group for label, group in members.items() if len(group) > 1}
-    sums = {
-        id(group[0]): group[0] | {chart.x: label} | {name: sum_known(group, name) for name in chart.y}
-        for label, group in several.items()
-    }
+    sums = {id(group[0]): _sum_rows(group) | {chart.x: label} for label, group in several.items()}
     dropped = {id(row) for group in several.values() for row in group[1:]}
     return [sums.get(id(row), row) for row in rows if id(row) not in dropped]
+
+
+def join_table(table: pa.Table, chart: Chart | None, groups: Mapping[str, frozenset[str]] | None) -> pa.Table:
+    """Return a result with its rows joined, the same one where nothing is joined."""
+    if chart is None or chart.joined is None or not groups:
+        return table
+    return pa.Table.from_pylist(join_rows(table.to_pylist(), chart, groups), table.schema)
+
+
+def _sum_rows(rows: Sequence[Row]) -> Row:
+    """Return the first row with the durations of all added up, and without the other numbers, which do not add up."""
+    return {name: _sum_column(rows, name) for name in rows[0]}
+
+
+def _sum_column(rows: Sequence[Row], name: str) -> object:
+    first = rows[0][name]
+    if column_quantity(name) is Quantity.DURATION:
+        return sum_known(rows, name)
+    return first if isinstance(first, str) else None

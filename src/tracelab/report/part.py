@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from html import escape
 
 from tracelab.output.labels import IDENTITY
+from tracelab.plot.joined import join_table
 from tracelab.query.spec import Query
 from tracelab.report.answers import Answer, ReportSession
 from tracelab.report.charts.chart import build_chart
@@ -43,7 +44,7 @@ def render_query(
     parts = [
         f'<article class=part id="{query.name}"{runs_attribute(session, answer)}><h3>{escape_text(query.title)}</h3>',
         _NOT_BY_RUN if session.several and "run" not in table.column_names else "",
-        render_findings(session, query, table, leads),
+        render_findings(session, query, join_table(table, query.chart, joined), leads),
         f"<details class=fold{' open' * is_unfolded}><summary>{_folded_parts(query)}</summary>",
         _chart_place(query, build_chart(query, table, indices, several=session.several, joined=joined)),
         f"<details class=data{is_open}><summary>Table: {count}</summary>",
