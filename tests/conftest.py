@@ -49,7 +49,8 @@ _SLOW = (
     *("compare/test_corpus.py", "compare/test_verdicts.py", "compare/test_agreement.py"),
     *("collect/test_decoder.py", "collect/test_accumulation.py", "collect/test_sharding.py", "collect/test_fp8.py"),
     *("collect/test_huggingface.py", "collect/test_op_flop.py", "collect/test_script_recording.py"),
-    *("unit/test_measured_ceilings.py", "unit/test_scope.py", "unit/test_cluster.py", "unit/test_small_files.py"),
+    *("unit/test_measured_ceilings.py", "unit/test_scope.py", "unit/test_cluster.py"),
+    *("unit/test_small_files.py", "readers/test_graph_replays_corpus.py"),
 )
 """Files that take more than about three seconds, and the tests of the corpus: `make check` leaves them out."""
 

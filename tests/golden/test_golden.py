@@ -19,8 +19,8 @@ from tracelab.client import Lab
 from tracelab.query import library, spec
 
 Tables = dict[str, list[dict[str, object]]]
-READ_OTHER_RUNS = {"roofline"}
-"""Queries that take what was measured in other runs of the store, where a run has not measured it."""
+READ_OTHER_RUNS = {"graph_replays", "roofline"}
+"""Queries that take what was recorded in other runs of the store, where a run has not recorded it."""
 
 
 def _cell(value: object) -> str:

@@ -511,6 +511,10 @@ def extreme() -> MemoryStore:
     spans = [{name: event[name] for name in ("source", "start_ns", "dur_ns")} for event in events]
     tables = {"kernels": named, "memcpys": sized, "memsets": events, "graph_launches": events}
     tables |= {"api_calls": [span | {"api": "driver", "correlation": 1} for span in spans]}
+    graph_calls = ("hipGraphLaunch", "hipStreamBeginCapture", "hipStreamEndCapture")
+    tables["api_calls"] += [
+        span | {"api": "runtime", "name": name, "correlation": 1} for span in spans for name in graph_calls
+    ]
     style = {"scope": "cpu", "args": '{"style": "push_pop"}'}
     tables |= {"annotations": [span | style | {"name": f"step {at}"} for at, span in enumerate(spans)]}
     named_ranges = ("gloo:all_reduce", f"execute_context_{2**63 - 1}({2**63 - 1})_generation_1({2**63 - 1})")

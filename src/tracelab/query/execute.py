@@ -16,7 +16,7 @@ from tracelab.query.spec import PARAMETER, Param, Query, Value, prune_blocks
 from tracelab.schema import BY_NAME, named_computations
 from tracelab.store import execution
 
-RUN_PARAMS = ("run", "ncu", "timeline", "ceilings_run")
+RUN_PARAMS = ("run", "ncu", "timeline", "ceilings_run", "capture_run")
 """Parameters that restrict an answer to a run, or take something from one; it must be in the store."""
 
 SETTING_PARAM = "setting"
