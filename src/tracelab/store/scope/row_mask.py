@@ -30,7 +30,7 @@ from tracelab.store.scope.criteria import (
 from tracelab.store.scope.request import Scope, holds_number
 
 _NEVER = np.iinfo(np.int64).min
-"""Stands for NULL."""
+"""In place of NULL."""
 _BATCH_ROWS = 122_880
 _NUMBERED = "numbered_"
 _CALLS = f"""\
