@@ -1,4 +1,4 @@
-"""`tracelab export`: write a run as a trace for Perfetto."""
+"""`tracelab export`: write a run as a trace for Perfetto, or its stacks for flame graphs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,12 @@ Examples:
   tracelab export
   tracelab export --run resnet --rank 0 --rank 1 -o resnet.json.gz
   tracelab export --from 1.5s --to 1600ms -o part.json
+  tracelab export --speedscope -o resnet.speedscope.json
+  tracelab export --collapsed --measure gpu -o resnet.txt
 """
 
+_MEASURES = ("cpu", "gpu", "gpu_memory", "cpu_memory")
+_FRAMES = ("stack", "python", "module")
 _UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "": 1}
 
 
@@ -98,33 +102,58 @@ def summary_lines(done: ExportResult) -> list[str]:
         click.Option(
             ["-o", "--output"],
             type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
-            default=Path("trace.json.gz"),
-            show_default=True,
             metavar="FILE",
-            help="Output file; gzip if the name ends in .gz; -: stdout.",
+            help="Output file; gzip if the name of a trace ends in .gz; -: stdout.  [default: trace.json.gz, "
+            "stacks.speedscope.json or stacks.txt]",
         ),
+        click.Option(
+            ["--speedscope", "stacks"],
+            flag_value="speedscope",
+            help="Write stacks for https://speedscope.app instead, all measures in one file.",
+        ),
+        click.Option(
+            ["--collapsed", "stacks"],
+            flag_value="collapsed",
+            help="Write stacks as lines `frame;frame cost`, for flamegraph.pl and others.",
+        ),
+        click.Option(
+            ["--measure"],
+            type=click.Choice(_MEASURES),
+            help="Of stacks: what they cost.  [default: cpu; speedscope: all]",
+        ),
+        click.Option(["--by"], type=click.Choice(_FRAMES), help="Of stacks: their frames.  [default: stack]"),
         click.Option(["--force"], is_flag=True, help="Overwrite an existing file."),
     ],
 )
 def command(
     *,
     store: Path | None,
-    output: Path,
+    output: Path | None,
     force: bool,
+    stacks: str | None,
+    measure: str | None,
+    by: str | None,
     **selection: Any,  # noqa: ANN401  options have all types
 ) -> None:
     """Write a run as a trace for https://ui.perfetto.dev and other viewers of Chrome's JSON format.
 
     All ranks are in one trace, each on its own clock, exact to the nanosecond, with tracelab's counters: kernels in
     flight, copy rates, memory, GPU samples. Times count from the first event; --aligned puts all ranks on one clock.
-    `tracelab view` opens the trace directly.
+    `tracelab view` opens the trace directly. With --speedscope or --collapsed the stacks of Python frames and ops are
+    written, with what they cost: `tracelab query stacks` defines it.
 
     """
+    if stacks is not None:
+        _export_stacks(store, stacks, output, {"measure": measure, "by": by, **selection}, force=force)
+        return
+    if measure is not None or by is not None:
+        raise UsageError("--measure and --by are about stacks; add --speedscope or --collapsed")
     import sys
 
     from tracelab.cli.output import check_writable, write_atomically
 
     request = build_request(**selection)
+    output = output or Path("trace.json.gz")
     if output == Path("-"):
         done = write_trace(store, request, output, sys.stdout.buffer)
     else:
@@ -137,6 +166,43 @@ def command(
         done = results[0]
     for line in summary_lines(done):
         print_lines(line, err=True)
+
+
+def _export_stacks(
+    store: Path | None,
+    form: str,
+    output: Path | None,
+    selection: dict[str, Any],
+    *,
+    force: bool,
+) -> None:
+    """Write stacks; options that select times or clocks are refused: a stack has no time."""
+    import sys
+
+    from tracelab.cli.output import check_writable, write_atomically
+    from tracelab.export import stacks
+    from tracelab.schema import store_path
+
+    if any(selection[name] not in (None, False) for name in ("from_ns", "to_ns", "critical_path", "aligned")):
+        raise UsageError("stacks are of a whole recording: leave out --from, --to, --critical-path and --aligned")
+    is_speedscope = form == "speedscope"
+    path = output or Path("stacks.speedscope.json" if is_speedscope else "stacks.txt")
+    if path != Path("-"):
+        check_writable(path, force=force)
+    measures = (
+        (selection["measure"],) if selection["measure"] else tuple(stacks.MEASURES) if is_speedscope else ("cpu",)
+    )
+    request = stacks.StackRequest(selection["runs"], selection["ranks"], measures, selection["by"] or "stack")
+    trees = stacks.read_stacks(store_path(store), request)
+    write = stacks.write_speedscope if is_speedscope else stacks.write_collapsed
+    counts: list[int] = []
+    if path == Path("-"):
+        counts.append(write(trees, sys.stdout.buffer))
+    else:
+        write_atomically(path, lambda stream: counts.append(write(trees, stream)), force=force)
+    names = ", ".join(dict.fromkeys(stacks.MEASURES[tree.measure][0] for tree in trees))
+    ranks = len({(tree.run, tree.rank) for tree in trees})
+    print_lines(f"{counts[0]:,} stacks of {'1 rank' if ranks == 1 else f'{ranks:,} ranks'}: {names}", err=True)
 
 
 def _check_suffix(path: Path) -> None:
