@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -61,3 +63,43 @@ def test_writing_the_record_is_no_part_of_a_step() -> None:
     assert log.calls == ["prepare", "start", "change", "ProfilerStep#1", "stop", "save", "change"]
     assert [row["step"] for row in log.rows] == [1, 2, 3]
     assert all(0 <= row["dur_ns"] < _PAUSE_S * 1e9 / 2 for row in log.rows)
+
+
+TRACED = """
+import sys, threading, time
+from tracelab.collect.recording.owner import call_on_main_thread
+
+done = []
+
+def is_over(time_s):
+    return time.monotonic() > time_s
+
+def slow():
+    time_s = time.monotonic() + 0.2
+    while not is_over(time_s):
+        pass
+    done.append("first")
+
+def call_twice():
+    call_on_main_thread(slow)
+    time.sleep(0.05)
+    call_on_main_thread(lambda: done.append("second"))
+
+def trace(_frame, _event, _argument):
+    return trace
+
+def run_until_done():
+    while len(done) < 2:
+        is_over(0)
+
+thread = threading.Thread(target=call_twice)
+sys.settrace(trace)
+thread.start()
+run_until_done()
+print(done)
+"""
+
+
+def test_a_call_during_another_does_not_stop_a_program_under_a_debugger() -> None:
+    done = subprocess.run([sys.executable, "-c", TRACED], capture_output=True, check=True, text=True, timeout=30)
+    assert done.stdout == "['first', 'second']\n"

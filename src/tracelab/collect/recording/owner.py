@@ -107,12 +107,22 @@ class Owner:
 
 
 _pending: deque[Callable[[], None]] = deque()
+_pending_lock = threading.Lock()
+_scheduled = threading.Event()
+"""Set while the main thread will call, or is calling, what is pending.
+
+A second call is not scheduled meanwhile: where a debugger traces the program, Python 3.11 would wait for it forever.
+"""
 
 
 def _call_pending(_argument: int | None) -> int:
-    while _pending:
-        _pending.popleft()()
-    return 0
+    while True:
+        with _pending_lock:
+            if not _pending:
+                _scheduled.clear()
+                return 0
+            function = _pending.popleft()
+        function()
 
 
 _pending_call = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(_call_pending)
@@ -126,8 +136,13 @@ def call_on_main_thread(function: Callable[[], None]) -> None:
     if threading.current_thread() is threading.main_thread():
         function()
         return
-    _pending.append(function)
-    ctypes.pythonapi.Py_AddPendingCall(_pending_call, None)
+    with _pending_lock:
+        _pending.append(function)
+        if _scheduled.is_set():
+            return
+        _scheduled.set()
+    if ctypes.pythonapi.Py_AddPendingCall(_pending_call, None):  # too many calls of others wait; a later one is tried
+        _scheduled.clear()
 
 
 def allow_waking() -> None:
