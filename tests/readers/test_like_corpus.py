@@ -1,5 +1,6 @@
 """Questions in the definitions of other tools, on the corpus: the digits that those tools print of the same files."""
 
+import ast
 import csv
 import gzip
 import json
@@ -256,6 +257,52 @@ def test_tracelens_reports_the_same(answers: Answers, report: str) -> None:
     (expected,) = tracelens_report(report)
     assert len(expected) == 8
     assert {part: row[part] / 1e6 for part in expected} == pytest.approx(expected, abs=DOUBLES_MS)
+
+
+OPS_REPORTS = {
+    **{report: place for report, place in TRACELENS_REPORTS.items() if not report.startswith("inference/")},
+    RECOMPUTING: ("second", "resnet_act_checkpoint"),
+}
+"""Reports with tables of ops; those of inference list ops of captured graphs, by parent module."""
+
+
+@pytest.mark.parametrize("report", OPS_REPORTS)
+@pytest.mark.parametrize(("by", "table"), [("name", "ops_summary"), ("shape", "ops_unique_args")])
+def test_tracelens_reports_the_same_ops(answers: Answers, report: str, by: str, table: str) -> None:
+    traces, run = OPS_REPORTS[report]
+    path = corpus.ROOT / "tracelens_reference" / report / f"{table}.csv"
+    csv.field_size_limit(1 << 24)
+    expected: dict[tuple[object, ...], list[float]] = defaultdict(lambda: [0, 0, 0])
+    for row in csv.DictReader(path.read_text("utf-8").splitlines()):  # recomputed calls have rows of their own there
+        sums = expected[row["name"], *(_parse_nested(row[name]) for name in TRACELENS_ARGUMENTS if by == "shape")]
+        sums[0] += int(row["Count" if by == "name" else "operation_count"])
+        sums[1] += float(row["total_direct_kernel_time_sum"])
+        sums[2] += float(row["total_subtree_kernel_time_sum"])
+    reported = {
+        (row["op"], *(_parse_nested(row[name]) for name in TRACELENS_ARGUMENTS.values() if by == "shape")): [
+            *(row["calls"], row["direct_ns"] / 1e3, row["subtree_ns"] / 1e3)
+        ]
+        for row in answers.rows(traces, "op_summary", "tracelens", run, by=by)
+    }
+    assert reported == {key: pytest.approx(sums, abs=DOUBLES_MS * 1e3) for key, sums in expected.items()}
+
+
+TRACELENS_ARGUMENTS = {
+    "Input Dims": "shapes",
+    "Input type": "types",
+    "Input Strides": "strides",
+    "Concrete Inputs": "argument_values",
+}
+"""The columns of TraceLens that tell arguments apart, and ours."""
+
+
+def _parse_nested(text: str) -> object:
+    """Parse a list, written as JSON or as a tuple of Python, into tuples."""
+
+    def freeze(value: object) -> object:
+        return tuple(map(freeze, value)) if isinstance(value, list | tuple) else value
+
+    return freeze(ast.literal_eval(text))
 
 
 def test_tracelens_leaves_out_what_was_launched_before_the_recording(answers: Answers) -> None:

@@ -241,6 +241,7 @@ def test_every_query_has_the_definitions_that_other_tools_have() -> None:
         "memcpy_sizes": ["nsys"],
         "memcpy_throughput": ["nsys", "nvprof"],
         "nccl_share": ["hta"],
+        "op_summary": ["tracelens"],
     }
 
 

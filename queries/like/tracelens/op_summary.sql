@@ -1,0 +1,86 @@
+-- GPU time of ops that launch GPU rows themselves, as TraceLens (`ops_summary`, `ops_unique_args`) defines it.
+-- A row is one run, rank and op; with --by shape also one kind of arguments. It differs from op_summary: only calls that launch
+-- GPU rows themselves count, times are those of the GPU alone, and communication is left out. So is work that no recorded call
+-- launched, such as memsets of HIP, which PyTorch does not link to their calls. `subtree_ns` holds what ops inside these calls
+-- launch. TraceLens can also list recomputed calls apart; here they are calls as others.
+-- /// query
+-- title = "Op summary, as defined by TraceLens"
+-- needs = ["ops"]
+-- subject = "host"
+-- show = ["run", "rank", "op", "calls", "direct_ns", "subtree_ns", "direct_percent", "cumulative_percent"]
+-- chart = { kind = "bars", x = "op", y = ["direct_ns"], by = "run" }
+-- [params]
+-- common = ["run", "rank"]
+-- by = { default = "name", choices = ["name", "shape"], about = "what the rows are of" }
+-- [columns]
+-- common = ["run", "rank"]
+-- op = "Op name."
+-- calls = "Calls that launch GPU rows themselves."
+-- direct_ns = "Durations of the GPU rows that they launch themselves, added up."
+-- subtree_ns = "Durations of the GPU rows launched inside these calls, added up."
+-- direct_percent = "direct_ns in percent of all ops of the rank."
+-- cumulative_percent = "direct_percent of this row and those before it, added up."
+-- shapes = "With --by shape sizes of what they take, as recorded."
+-- types = "With --by shape types of what they take."
+-- strides = "With --by shape strides of what they take."
+-- argument_values = "With --by shape values of the arguments that are no tensors."
+-- ///
+with activity as materialized (
+    from selected_activity($run, $rank)
+    where not regexp_matches(coalesce(name, ''), 'nccl|rccl|cross_device_reduce', 'i')
+),
+api as not materialized (
+    from selected_calls($run, $rank) where coalesce(name, '') not like 'hipMemset%'
+),
+launched as materialized (
+    from with_calls('activity', 'api') where call_start_ns is not null
+),
+calls as materialized (
+    select
+        row_number() over () as id, run, source, rank, pid, tid, name, start_ns, end_ns, external_id,
+        case when $by = 'shape' then input_shapes end as shapes,
+        case when $by = 'shape' then input_types end as types,
+        case when $by = 'shape' then args->>'$."Input Strides"' end as strides,
+        case when $by = 'shape' then args->>'$."Concrete Inputs"' end as argument_values
+    from ops
+    where matches(run, $run) and matches(rank, $rank)
+),
+direct as materialized (
+    select l.op as id, sum(a.gpu_ns) as direct_ns
+    from launching_ops('launched', 'calls') as l
+    join activity as a on l.id = a.id
+    group by l.op
+),
+launching_calls as materialized (
+    select c.*, d.direct_ns from calls as c join direct as d using (id)
+),
+points as materialized (
+    select run, source, pid, call_tid as tid, call_start_ns as at_ns, null as device, gpu_ns, 1 as gpu_rows from launched
+),
+sums as (
+    select
+        c.run, c.rank, c.name, c.shapes, c.types, c.strides, c.argument_values,
+        count(*) as calls,
+        sum(c.direct_ns) as direct_ns,
+        sum(w.gpu_ns) as subtree_ns
+    from launching_calls as c
+    left join summed_within('launching_calls', 'points') as w using (id)
+    group by c.run, c.rank, c.name, c.shapes, c.types, c.strides, c.argument_values
+),
+shares as (
+    select
+        *,
+        100 * direct_ns / nullif(sum(direct_ns) over (partition by run, rank), 0) as direct_percent,
+        row_number() over (partition by run, rank order by direct_ns desc, name, shapes, types, strides, argument_values) as place
+    from sums
+)
+select
+    run, rank, name as op,
+    as_bigint(calls) as calls,
+    as_bigint(direct_ns) as direct_ns,
+    as_bigint(coalesce(subtree_ns, 0)) as subtree_ns,
+    direct_percent,
+    sum(direct_percent) over (partition by run, rank order by place) as cumulative_percent,
+    shapes, types, strides, argument_values
+from shares
+order by run, rank, place
