@@ -1,5 +1,6 @@
 -- What each stack of Python frames and ops costs: time on the CPU, GPU time that it launched, or bytes that it allocated.
--- A row is one run, rank and node of the tree of stacks: a frame below the same frames, of all threads of the rank. `own` adds
+-- A row is one run, rank and node of the tree of stacks: a frame below the same frames, of all threads of the rank. Frames are
+-- those of Python and ops; with --by python those of Python alone, with --by module the nn.Modules among them. `own` adds
 -- up to the whole: of the CPU the durations of all outermost frames (a call that ends after the one that it began in is
 -- outermost, too), of the GPU those of all GPU rows, of memory all bytes allocated. A GPU row belongs to the innermost frame at its launch. One that a backward op launched on a thread without
 -- frames belongs to the stack of its forward op, by autograd's sequence number, below a frame `(backward)`; what has no
@@ -13,7 +14,7 @@
 -- [params]
 -- common = ["run", "rank"]
 -- measure = { default = "cpu", choices = ["cpu", "gpu", "gpu_memory", "cpu_memory"], about = "what a stack costs: time on the CPU, GPU time that it launched (both ns), or bytes that it allocated on GPUs or on the host" }
--- by = { default = "stack", choices = ["stack", "python", "module"], about = "the frames of stacks: Python frames and ops, Python frames alone, or the nn.Modules among them" }
+-- by = { default = "stack", choices = ["stack", "python", "module"], about = "what the rows are of" }
 -- [columns]
 -- common = ["run", "rank"]
 -- node = "Number of the node within the run and rank, from 1; parents come before their children."
