@@ -7,10 +7,12 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from tests.collect.gpu_node import FAKES
 from tests.collect.test_program_runs import LOOP, record, recorded_steps
 from tests.needs import needs_torch
 from tracelab.cli import collect_run
@@ -94,3 +96,31 @@ def wait_until(is_reached: Callable[[], bool]) -> None:
     while not is_reached():
         assert time.monotonic() < until
         time.sleep(0.05)
+
+
+def run_tasks(folder: Path, *options: str) -> tuple[int, dict[str, Any]]:
+    """Run two collectors as tasks of srun, and return the exit code and run.json."""
+    collect = [sys.executable, "-m", "tracelab", "collect", "run", "--out", str(folder), "--run", "r", *options]
+    done = subprocess.run([FAKES / "srun", "-n", "2", *collect], capture_output=True, text=True, check=False)
+    assert (folder / "r" / "run.json").exists(), done.stderr
+    assert not list((folder / "r").glob(".*"))
+    return done.returncode, json.loads((folder / "r" / "run.json").read_text())
+
+
+def test_collectors_that_srun_starts_write_one_run(tmp_path: Path) -> None:
+    script = tmp_path / "loop.py"
+    script.write_text(LOOP.format(steps=4, each="pass", after=""))
+    code, content = run_tasks(tmp_path, "--wait", "1", "--active", "2", "--", sys.executable, str(script))
+    assert (code, content["status"], content["world_size"]) == (0, "ok", 2)
+    assert {rank: entry["steps"] for rank, entry in content["ranks"].items()} == {"0": 4, "1": 4}
+    result = Result(tmp_path / "r", "ok", None)
+    assert [recorded_steps(result, f"rank{rank}.pt.trace.json.gz") for rank in range(2)] == [[1, 2], [1, 2]]
+    traces = [f"rank{rank}.pt.trace.json.gz" for rank in range(2)]
+    assert content["expects"] == {"ranks": [0, 1], "files": [*traces, "steps.rank0.jsonl", "steps.rank1.jsonl"]}
+    assert (tmp_path / "r" / "host_samples.0.jsonl").exists()
+
+
+def test_a_task_of_srun_that_fails_is_the_status(tmp_path: Path) -> None:
+    code, content = run_tasks(tmp_path, "--profiler", "none", "--", "sh", "-c", "exit $((4 * SLURM_PROCID))")
+    assert (code, content["status"], content["error"]) == (4, "failed", "rank 1: ended with exit code 4")
+    assert {rank: entry["status"] for rank, entry in content["ranks"].items()} == {"0": "ok", "1": "failed"}

@@ -331,6 +331,15 @@ def test_several_profilers_record_runs_that_queries_join_by_their_program(
     assert "--launch-count 1000" in " ".join(contents[2]["capture"]["tool_command"])
     assert (results[1].folder / "program.sqlite").exists()
     assert (results[2].folder / "program.ncu.csv").exists()
+    assert pipeline.ingest([tmp_path / "runs"], tmp_path / "lab").exit_code == 0
+    lab = Lab(tmp_path / "lab")
+    assert lab.sql("select run, profiler from runs order by 1").pl().rows() == [
+        ("r-ncu", "ncu"),
+        ("r-none", "none"),
+        ("r-nsys", "nsys"),
+    ]
+    assert set(lab.query("roofline").pl()["run"]) == {"r-ncu"}
+    assert lab.query("mfu").pl().select("run", "ncu_run").rows() == [("r-nsys", "r-ncu")]  # found by the program alone
 
 
 @pytest.mark.usefixtures("_processes")

@@ -6,10 +6,9 @@ import secrets
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from tracelab.collect.process.launch import GRACE_S, Interrupted
-from tracelab.collect.process.placement import Placement
 from tracelab.collect.run_folder import RUN_JSON, read_run_json, write_atomically, write_json
 from tracelab.errors import TracelabError
 
@@ -20,7 +19,21 @@ SHUTDOWN_TIMEOUT_S = GRACE_S + 5.0
 _POLL_S = 0.2
 
 
-def gather_ranks(folder: Path, placement: Placement, description: dict[str, Any]) -> dict[str, Any]:
+class RanksHere(Protocol):
+    """The ranks that this process starts, of a job of some size."""
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """Ranks that this process starts."""
+        ...
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks of the job."""
+        ...
+
+
+def gather_ranks(folder: Path, placement: RanksHere, description: dict[str, Any]) -> dict[str, Any]:
     """Write run.json as rank 0, with the random word that every other rank wrote to the folder.
 
     A rank that finds its own word there knows that run.json is of its launch: an earlier one may look the same.
@@ -48,7 +61,7 @@ def gather_ranks(folder: Path, placement: Placement, description: dict[str, Any]
     return description
 
 
-def join_rank_zero(folder: Path, placement: Placement) -> dict[str, Any]:
+def join_rank_zero(folder: Path, placement: RanksHere) -> dict[str, Any]:
     """Wait for run.json of this launch, which rank 0 writes, and return it."""
     rank, word = placement.ranks[0], secrets.token_hex(8)
     until = time.monotonic() + RANK_TIMEOUT_S
@@ -77,7 +90,7 @@ def write_outcome(folder: Path, rank: int, outcome: dict[str, Any]) -> None:
 
 
 def collect_outcomes(
-    folder: Path, placement: Placement, signals: Sequence[Interrupted] = ()
+    folder: Path, placement: RanksHere, signals: Sequence[Interrupted] = ()
 ) -> dict[int, dict[str, Any]]:
     """Read the outcomes of ranks that other processes started; one that writes none has failed.
 
@@ -99,7 +112,7 @@ def collect_outcomes(
     return outcomes | {rank: dict(silent) for rank in missing}
 
 
-def _elsewhere(placement: Placement) -> set[int]:
+def _elsewhere(placement: RanksHere) -> set[int]:
     return set(range(placement.world_size)) - set(placement.ranks)
 
 

@@ -1,6 +1,6 @@
 """End a program whose collector was killed, and finish its run folder with what was recorded until then.
 
-A shell waits for the collector; only when that is gone does it start this module: `orphan FOLDER TEMPORARY PID`.
+A shell waits for the collector; only when that is gone does it start this module: `orphan PROCESSES TEMPORARY PID`.
 """
 
 import contextlib
@@ -17,6 +17,7 @@ from tracelab.collect.process.launch import GRACE_S, SAVE_S, SAVING
 from tracelab.collect.program.description import describe_end
 from tracelab.collect.program.outcomes import choose_records, collect_files, kept_entries
 from tracelab.collect.program.process import recorded_pids
+from tracelab.collect.program.tasks import send_outcomes
 from tracelab.collect.recording.process_record import PROCESSES, REQUEST, is_running, read_records
 from tracelab.collect.run_end import finish_run
 from tracelab.collect.run_folder import LOCK, read_run_json
@@ -29,10 +30,10 @@ _POLL_S = 0.1
 
 
 @contextlib.contextmanager
-def end_with_collector(program: int, folder: Path, temporary: Path) -> Iterator[None]:
+def end_with_collector(program: int, processes: Path, temporary: Path) -> Iterator[None]:
     """End the program, a process group, if this process is killed within the block."""
     theirs, ours = os.pipe()
-    words = [sys.executable, "-m", __spec__.name, str(folder.absolute()), str(temporary), str(program)]
+    words = [sys.executable, "-m", __spec__.name, str(processes), str(temporary), str(program)]
     paths = os.pathsep.join(filter(None, (str(_PACKAGES), os.environ.get("PYTHONPATH"))))
     with os.fdopen(ours, "wb", buffering=0) as line:
         try:
@@ -71,19 +72,25 @@ def end_program(program: int, processes: Path) -> None:
     _signal_all(program, running(), signal.SIGKILL)
 
 
-def finish_folder(folder: Path) -> None:
-    """Collect what the ranks have saved, and write the final run.json."""
-    processes = folder / PROCESSES
+def finish_folder(processes: Path) -> None:
+    """Collect what the ranks have saved, and write the final run.json, or send the outcome to the first task."""
+    folder = processes.parent
     description = read_run_json(folder)
     if description is not None and description.get("status") == "not_run":
         chosen = choose_records(read_records(processes))
         files = collect_files(folder, processes, chosen)
         failed = {"status": "failed", "error": _ERROR}
         outcomes = {rank: kept_entries(record) | failed for rank, record in chosen.items()}
-        finish_run(folder, description | describe_end(chosen, files), outcomes or {0: failed}, None)
+        facts = describe_end(chosen, files)
+        if processes.name == PROCESSES:
+            finish_run(folder, description | facts, outcomes or {0: failed}, None)
+        else:
+            task = int(processes.suffix.removeprefix("."))
+            send_outcomes(task, folder, outcomes or {task: failed}, facts)
     shutil.rmtree(processes, ignore_errors=True)
-    for name in (REQUEST, LOCK):
-        (folder / name).unlink(missing_ok=True)
+    if processes.name == PROCESSES:
+        for name in (REQUEST, LOCK):
+            (folder / name).unlink(missing_ok=True)
 
 
 def _signal_all(group: int, pids: list[int], number: signal.Signals) -> None:
@@ -96,7 +103,7 @@ def _signal_all(group: int, pids: list[int], number: signal.Signals) -> None:
 
 
 if __name__ == "__main__":
-    _folder, _temporary, _program = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
-    end_program(_program, _folder / PROCESSES)
-    finish_folder(_folder)
+    _processes, _temporary, _program = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+    end_program(_program, _processes)
+    finish_folder(_processes)
     shutil.rmtree(_temporary, ignore_errors=True)

@@ -25,17 +25,17 @@ from tracelab.collect.process.launch import (
     shut_down,
     supervise,
 )
-from tracelab.collect.process.launcher_env import read_launcher_env
+from tracelab.collect.process.launcher_env import Job, read_launcher_env
 from tracelab.collect.profiling.external import capture_outcome
 from tracelab.collect.program.description import describe_end, describe_program
 from tracelab.collect.program.orphan import end_with_collector
 from tracelab.collect.program.outcomes import ProgramEnd, choose_records, collect_files, program_outcomes
 from tracelab.collect.program.process import ProgramWorker, program_environment, start_program
 from tracelab.collect.program.settings import ProgramSettings, name_runs, validate_program
-from tracelab.collect.recording.process_record import PROCESSES, REQUEST, TASK, read_records
+from tracelab.collect.program.tasks import Task, gather_outcomes, meet, send_outcomes
+from tracelab.collect.recording.process_record import REQUEST, TASK, read_records
 from tracelab.collect.run_end import Result, finish_run, keep_log, scratch_folder
-from tracelab.collect.run_folder import RUN_JSON, claim_run_folder, write_json
-from tracelab.errors import TracelabError, UsageError
+from tracelab.collect.run_folder import claim_run_folder
 
 _WHOLE = {"wait": 1, "active": 1 << 40}
 """Window of the annotations where nsys or ncu chooses what to record: every step that has a beginning."""
@@ -64,41 +64,50 @@ class _ProgramRan:
 def run_program(settings: ProgramSettings, report: Callable[[str], None] = lambda _: None) -> list[Result]:
     """Run the program once for each profiler; a signal ends the rest, too. Raises TracelabError if none can start."""
     validate_program(settings)
-    job = read_launcher_env(os.environ)
-    if job is not None:
-        raise UsageError(
-            f"{job.launcher} started {job.world_size} processes of this command; start it once, with the launcher "
-            f"behind the dashes: tracelab collect run -- {job.launcher} … {Path(settings.command[0]).name}"
-        )
+    task = Task(read_launcher_env(os.environ) or Job())
     results: list[Result] = []
-    for profiler, name in zip(settings.profilers, name_runs(settings), strict=True):
-        results.append(_run_once(settings, profiler, settings.out.expanduser() / name, report))
+    for profiler, name in zip(settings.profilers, name_runs(settings, task.job.token), strict=True):
+        results.append(_run_once(settings, profiler, settings.out.expanduser() / name, task, report))
         if results[-1].interrupted is not None:
             break
     return results
 
 
-def _run_once(settings: ProgramSettings, profiler: str, folder: Path, report: Callable[[str], None]) -> Result:
+def _run_once(
+    settings: ProgramSettings, profiler: str, folder: Path, task: Task, report: Callable[[str], None]
+) -> Result:
     with contextlib.ExitStack() as held:
-        held.enter_context(claim_run_folder(folder, force=settings.force))
+        if task.is_first:
+            held.enter_context(claim_run_folder(folder, force=settings.force))
         description = describe_program(settings, profiler, folder.name)
         description["capture"]["window"] = _describe_window(settings, profiler)
-        try:
-            write_json(folder / RUN_JSON, description)
-        except OSError as error:
-            raise TracelabError(f"{folder}: cannot be written: {error.strerror}; choose another --out") from error
         signals = held.enter_context(defer_signals())
+        description = meet(task, folder, description)
         try:
-            capture = _prepare_capture(settings, profiler, folder)
+            capture = _prepare_capture(settings, profiler, folder, task)
         except nvidia.CaptureError as error:
-            return finish_run(folder, description, {0: {"status": error.status, "error": str(error)}}, None)
+            ran = _ProgramRan({task.job.rank: {"status": error.status, "error": str(error)}})
+            return _finish(task, folder, description, ran, signals)
         description["capture"] |= nvidia.capture_record(capture) if capture else {}
-        report(f"{folder}: {description['program']} (process {os.getpid()}); {_plan(settings, profiler, folder)}")
+        if task.is_first:
+            report(f"{folder}: {description['program']} (process {os.getpid()}); {_plan(settings, profiler, folder)}")
         if settings.window.on_demand:
             held.enter_context(_pass_on_requests(folder / REQUEST))
-        ran = _run_command(settings, profiler, capture, folder, signals)
-        result = finish_run(folder, description | ran.facts, ran.outcomes, ran.interrupted)
-        return replace(result, exit_code=ran.exit_code)
+        ran = _run_command(settings, profiler, capture, folder, task, signals)
+        return _finish(task, folder, description, ran, signals)
+
+
+def _finish(
+    task: Task, folder: Path, description: dict[str, Any], ran: _ProgramRan, signals: list[Interrupted]
+) -> Result:
+    """Write the final run.json as the first task; another one sends its outcomes there."""
+    if task.is_first:
+        outcomes, facts = gather_outcomes(task, folder, ran.outcomes, ran.facts, signals)
+        result = finish_run(folder, description | facts, outcomes, ran.interrupted)
+    else:
+        send_outcomes(task.job.rank, folder, ran.outcomes, ran.facts)
+        result = Result(folder, *status.run_status(ran.outcomes), ran.interrupted)
+    return replace(result, exit_code=ran.exit_code)
 
 
 def _plan(settings: ProgramSettings, profiler: str, folder: Path) -> str:
@@ -129,7 +138,7 @@ def _is_gated(settings: ProgramSettings) -> bool:
     return bool(window.follows_steps or window.on_demand)
 
 
-def _prepare_capture(settings: ProgramSettings, profiler: str, folder: Path) -> nvidia.Capture | None:
+def _prepare_capture(settings: ProgramSettings, profiler: str, folder: Path, task: Task) -> nvidia.Capture | None:
     """Find nsys or ncu; raises CaptureError where it cannot record the program."""
     if profiler not in ("nsys", "ncu"):
         return None
@@ -139,7 +148,7 @@ def _prepare_capture(settings: ProgramSettings, profiler: str, folder: Path) -> 
         raise nvidia.CaptureError("ncu cannot record by seconds; choose --wait and --active, or no window")
     capture = nvidia.prepare_capture(
         profiler,
-        folder.absolute() / _REPORT_NAME,
+        folder.absolute() / (_REPORT_NAME if task.world_size == 1 else f"rank{task.job.rank}"),
         os.environ,
         cuda=bool(list_gpus()),
         ranges=(window.files or _MOST_RANGES) if is_gated else 0,
@@ -157,34 +166,35 @@ def _run_command(
     profiler: str,
     capture: nvidia.Capture | None,
     folder: Path,
+    task: Task,
     signals: list[Interrupted],
 ) -> _ProgramRan:
     """Run the command until it ends."""
-    processes = folder.absolute() / PROCESSES
+    processes, own = task.processes(folder), task.job.rank
     killed_before, interrupted = count_oom_kills(), None
     begun_s = time.monotonic()
     with scratch_folder() as scratch:
         worker: ProgramWorker | None = None
         end = ProcessExit(0, 1, "itself", "")
         try:
-            with raise_on_signals(), _sample_node(settings, folder):
+            with raise_on_signals(), _sample_node(settings, folder, task):
                 if signals:
                     raise signals[0]
-                task = _write_task(settings, profiler, folder, processes)
-                worker = _start(settings, capture, task, scratch)
-                with end_with_collector(worker.process.pid, folder, temp_folders.process_folder()):
+                task_file = _write_task(settings, profiler, folder, processes)
+                worker = _start(settings, capture, task_file, scratch)
+                with end_with_collector(worker.process.pid, processes, temp_folders.process_folder()):
                     (end,) = supervise([worker], settings.timeout_s)
         except Interrupted as interruption:
             interrupted = interruption.number
             signals.append(interruption)
             if worker is None:
-                return _ProgramRan({0: {"status": "failed", "error": "interrupted before it started"}}, interrupted)
+                return _ProgramRan({own: {"status": "failed", "error": "interrupted before it started"}}, interrupted)
             shut_down([worker])
             end = ProcessExit(0, worker.process.returncode, "interrupted", read_tail(worker.log))
         except OSError as error:
             places = disk_errors.WritePaths(folder, scratch)
             name, problem = status.status_of_error(error, places)
-            return _ProgramRan({0: {"status": name, "error": problem}})
+            return _ProgramRan({own: {"status": name, "error": problem}})
         seconds = round(time.monotonic() - begun_s, 3)
         chosen = choose_records(read_records(processes))
         program = ProgramEnd(
@@ -198,6 +208,8 @@ def _run_command(
             errors=read_tail(worker.errors),
         )
         outcomes = program_outcomes(program, chosen)
+        if not chosen:  # the outcome of the command, which has no rank
+            outcomes = {own: outcomes[min(outcomes)]}
         files = _collect_files(folder, processes, chosen, outcomes)
         for outcome in outcomes.values():
             outcome["seconds"] = seconds
@@ -205,7 +217,7 @@ def _run_command(
             first = min(outcomes)
             outcomes[first] |= capture_outcome(capture, end, outcomes[first])
         if any(outcome["status"] != "ok" for outcome in outcomes.values()):
-            keep_log(scratch / "log", folder / "rank0.log")
+            keep_log(scratch / "log", folder / f"rank{min(outcomes)}.log")
         shutil.rmtree(processes, ignore_errors=True)
     exit_code = None if end.why != "itself" else end.code if end.code >= 0 else _SIGNAL_EXIT - end.code
     return _ProgramRan(outcomes, interrupted, describe_end(chosen, files), exit_code)
@@ -251,12 +263,12 @@ def _collect_files(
 
 
 @contextlib.contextmanager
-def _sample_node(settings: ProgramSettings, folder: Path) -> Iterator[None]:
-    """Sample GPUs and host of this node from this process."""
-    if not settings.sample_s:
+def _sample_node(settings: ProgramSettings, folder: Path, task: Task) -> Iterator[None]:
+    """Sample GPUs and host of this node from this process, the first of the node."""
+    if not settings.sample_s or task.job.local_rank:
         yield
         return
-    with Sampler(folder / "host_samples.0.jsonl", settings.sample_s, pid=os.getpid()):
+    with Sampler(folder / f"host_samples.{task.job.host_index}.jsonl", settings.sample_s, pid=os.getpid()):
         yield
 
 

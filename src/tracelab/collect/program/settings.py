@@ -67,12 +67,15 @@ def validate_program(settings: ProgramSettings) -> ProgramSettings:
     return settings
 
 
-def name_runs(settings: ProgramSettings) -> list[str]:
-    """Return the name of the run of each profiler: of several, the profiler's name ends it."""
+def name_runs(settings: ProgramSettings, token: str = "") -> list[str]:
+    """Return the name of the run of each profiler: of several, the profiler's name ends it.
+
+    A name that is not given ends in the token of a launch, which its tasks share, else in the time.
+    """
     name = settings.run
     if name is None:
         start = Path(settings.script or settings.command[0]).stem
-        name = legal_run_name(f"{start}-{datetime.now(UTC).strftime('%Y%m%dT%H%M%S')}")
+        name = legal_run_name(f"{start}-{token[:8] or datetime.now(UTC).strftime('%Y%m%dT%H%M%S')}")
     if len(settings.profilers) == 1:
         return [name]
     return [f"{name}-{profiler}" for profiler in settings.profilers]

@@ -21,7 +21,7 @@ from tracelab.collect import status
 from tracelab.collect.disk_errors import WritePaths, describe_disk_error
 from tracelab.collect.process.launch import SAVING
 from tracelab.collect.recording.owner import allow_waking
-from tracelab.collect.recording.process_record import PROCESSES, REQUEST, ProcessRecord
+from tracelab.collect.recording.process_record import REQUEST, ProcessRecord
 from tracelab.collect.recording.profilers import KinetoOptions, ProgramKineto, ProgramNvtx, ProgramWithoutProfiler
 from tracelab.collect.recording.ranks import Rank, find_rank
 from tracelab.collect.recording.recorder import ProgramProfiler, Recorder, describe_problem
@@ -45,7 +45,7 @@ def install(task_file: str, torch: Any) -> None:  # noqa: ANN401  torch carries 
     words = getattr(sys, "orig_argv", sys.argv)
     if any(Path(word).name in _LAUNCHERS or word in _LAUNCHERS for word in words[:4]):
         return
-    task = json.loads(Path(task_file).read_text("utf-8"))
+    task = json.loads(Path(task_file).read_text("utf-8")) | {"processes": str(Path(task_file).parent)}
     if any("multiprocessing" in word for word in words[:6]):
         _install_at_first_step(task, torch)
     else:
@@ -72,7 +72,7 @@ class ProgramRecording:
         self._torch = torch
         self._pid = os.getpid()
         self._run_folder = Path(task["folder"])
-        self.folder = self._run_folder / PROCESSES / f"{socket.gethostname()}.{self._pid}"
+        self.folder = Path(task["processes"]) / f"{socket.gethostname()}.{self._pid}"
         self.folder.mkdir(parents=True, exist_ok=True)
         self._scratch = temp_folders.new_path("recording")
         self._scratch.mkdir(parents=True)
