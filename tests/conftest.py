@@ -70,18 +70,18 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads of tiny models wait for each other, and waiting takes time
     if not config.getoption("--hypothesis-profile"):
         settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", properties.USUAL))
+    gc.disable()  # the thousands of tests that are collected all stay, and to look at them is a third of the time
 
 
 def pytest_collection_finish() -> None:
-    """Keep the garbage collector from the thousands of tests: to look at them time and again is 5 % of a run."""
+    """Keep the garbage collector from the thousands of tests: to look at them time and again is 5 % of a run.
+
+    They stay frozen to the end, where pytest collects five times.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
-
-
-def pytest_unconfigure() -> None:
-    """Return what `pytest_collection_finish` froze."""
-    gc.unfreeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

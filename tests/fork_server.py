@@ -7,6 +7,7 @@ to the test process, which then waits for it as `subprocess` does.
 import atexit
 import ctypes
 import faulthandler
+import gc
 import json
 import os
 import runpy
@@ -106,6 +107,7 @@ def _is_inheritable(number: int) -> bool:
 
 
 def _serve(requests: socket.socket) -> None:
+    gc.disable()
     from torch import _dynamo  # noqa: F401  the first optimizer imports it
 
     from tests.collect.fake_cuda import libraries  # noqa: F401
@@ -117,6 +119,9 @@ def _serve(requests: socket.socket) -> None:
 
     load_module(find_workload("image_classification")).torchvision()
     sys.path[:] = path
+    gc.collect()
+    gc.freeze()  # else each fork looks at the million objects of torch, and copies the pages that they lie on
+    gc.enable()
 
     while True:
         message, files, _, _ = socket.recv_fds(requests, _MESSAGE_BYTES, _MOST_FILES)

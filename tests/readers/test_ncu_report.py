@@ -1,5 +1,6 @@
 """Reports in ncu's own form: through NVIDIA's module where it is installed, with one sentence where it is not."""
 
+import functools
 import gzip
 import importlib.util
 import struct
@@ -56,6 +57,7 @@ INSTANCES = {"inst_executed": {0x10: 20, 0x20: 40}}
 KINDS = {float: 3, int: 5, str: 1}  # fields of a metric's value
 
 
+@functools.cache  # thousands of launches have the same, and reports are written before the first test
 def metric(at: int, name: str, value: float | str) -> bytes:
     def cell(content: float | str) -> bytes:
         return field(KINDS[type(content)], content)
@@ -70,6 +72,13 @@ def metric(at: int, name: str, value: float | str) -> bytes:
 def report(launches: int = 1) -> bytes:
     """A report as NVIDIA's documentation of the file describes it: a header, one block, its launches."""
     nothing = field(1, 0) + field(2, 0) + field(3, 0)
+    message = field(1, "Look at @section:Occupancy:Occupancy@.") + field(2, 2)
+    rule = (
+        field(1, "SOLBottleneck")
+        + field(2, "Bottleneck")
+        + field(3, field(1, field(1, message)))
+        + field(4, "SpeedOfLight")
+    )
     results = []
     for at in range(launches):
         head = [field(place, at) for place in (1, 2, 3, 4)] + [
@@ -80,13 +89,6 @@ def report(launches: int = 1) -> bytes:
         shape = [field(8, 3), field(9, nothing), field(10, nothing), field(11, nothing), field(15, b"")]
         values = METRICS | {"gpu__time_duration.sum": 123456.5 + at}
         metrics = [metric(place, name, value) for place, (name, value) in enumerate(values.items())]
-        message = field(1, "Look at @section:Occupancy:Occupancy@.") + field(2, 2)
-        rule = (
-            field(1, "SOLBottleneck")
-            + field(2, "Bottleneck")
-            + field(3, field(1, field(1, message)))
-            + field(4, "SpeedOfLight")
-        )
         results.append(sized(b"".join([*head, *shape, *metrics, field(19, rule)])))
     payload = b"".join(results)
     names = b"".join(field(1, name) for name in METRICS)
