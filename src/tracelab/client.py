@@ -59,7 +59,7 @@ class Lab:
         linked: bool = False,
         by: "By" = "launch",
     ) -> "Lab":
-        """Return the store with queries and SQL restricted to a part of each recording: `lab.scoped(steps="3-5")`.
+        """Return the store restricted to a part of each recording: `lab.scoped(steps="3-5").query("kernel_summary")`.
 
         `steps` and `stream` are numbers such as "3-5,8" or "10-"; `within` is a regular expression that finds the names
         of ranges, ops and nn.Modules; `time` is a stretch since the first event of the run, "350ms-1.2s"; `linked`
@@ -224,18 +224,29 @@ class Lab:
             deadline=execution.Deadline(self.timeout_s),
         )
 
+    def _scope(self) -> "Scope | None":
+        """Return the scope as it was given."""
+        from tracelab.store.scope.request import Scope
+
+        return self.scope if self.scope is None or isinstance(self.scope, Scope) else self.scope.scope
+
+    def _refuse_scope(self, method: str) -> None:
+        if self.scope is not None:
+            raise UsageError(f"{method} reads whole recordings; open the store without a scope")
+
     def summary(self, *runs: str) -> "Summaries":
         """Summarize the store, or some runs of it: five figures, and the findings that cost most of the time."""
         from tracelab.report.summary import summarize, text
 
-        return text.Summaries(summarize.summarize(self.store, runs, aligned=bool(self.aligned)))
+        return text.Summaries(summarize.summarize(self.store, runs, aligned=bool(self.aligned), scope=self._scope()))
 
     def report(self, *runs: str, all_findings: bool = False) -> "Page":
         """Build the report of the store, or of some runs: shows in a notebook, and `.save("report.html")` writes it."""
         from tracelab.report import report
         from tracelab.report.page import Page
 
-        return Page(report(self.store, runs, aligned=bool(self.aligned), all_findings=all_findings))
+        aligned = bool(self.aligned)
+        return Page(report(self.store, runs, aligned=aligned, all_findings=all_findings, scope=self._scope()))
 
     def plot(self, name: str, *, like: str | None = None, **params: spec.Value) -> "Figure":
         """Draw the chart of a query as a Matplotlib figure: `lab.plot("gpu_breakdown").savefig("breakdown.svg")`.
@@ -313,6 +324,7 @@ class Lab:
         row for each metric, and the `.exit_code` of the command, with `strict` 4 where a gate is undecided. Raises
         NotComparableError where the sides differ in what `allow_different` does not name.
         """
+        self._refuse_scope("compare")
         from tracelab.compare import comparison, fetch, gates
         from tracelab.compare import noise as noise_floors
         from tracelab.compare.result import ComparisonResult
@@ -341,6 +353,7 @@ class Lab:
 
         With `verify`, read every file instead, and compare it with the hash that ingest recorded.
         """
+        self._refuse_scope("doctor")
         from tracelab import doctor
 
         if verify:

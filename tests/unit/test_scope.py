@@ -1,5 +1,6 @@
 """Sessions restricted to a part of a recording: their views have only its rows, whatever reads them."""
 
+import json
 import random
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from tests import stores
 from tests.build import build_store
 from tests.properties import examples
+from tests.report.few_queries import report_of
 from tracelab.cli import main, options
 from tracelab.client import Lab
 from tracelab.errors import NoDataError, UsageError
@@ -198,6 +200,31 @@ def test_no_query_of_the_library_has_a_parameter_that_hides_an_option_of_the_sco
     queries = [*library.library().values(), *(each for tools in library.variants().values() for each in tools.values())]
     names = {option.name for option in options.SCOPE}
     assert not {(query.name, param.name) for query in queries for param in query.params if param.name in names}
+
+
+def test_a_report_has_the_scope_in_its_head_and_its_commands_repeat_it(two_steps: Path) -> None:
+    page = report_of(("gpu_breakdown",), two_steps, scope=Scope(steps="1", by="execution"))
+    assert "Scope: steps 1 of 0–1; rows of GPUs by the time of their execution; 3 of 5 kernels, 1 of 1 memcpys" in page
+    assert f"tracelab query gpu_breakdown --format csv --steps 1 --scope-by execution --store {two_steps}" in page
+
+
+def summary(store: Path, *scope: str) -> str:
+    result = CliRunner().invoke(main, ["summary", "--format", "json", "--store", str(store), *scope])
+    assert result.stderr == (f"Scope: {' '.join(scope)}\n" if scope else "")
+    return result.stdout
+
+
+def test_a_summary_is_of_the_scope(two_steps: Path) -> None:
+    whole, scoped = (json.loads(summary(two_steps, *scope)) for scope in ((), ("--steps", "1")))
+    assert whole != scoped
+
+
+def test_what_reads_whole_recordings_takes_no_scope(two_steps: Path) -> None:
+    lab = Lab(two_steps).scoped(steps="1")
+    with pytest.raises(UsageError, match="doctor reads whole recordings; open the store without a scope"):
+        lab.doctor()
+    with pytest.raises(UsageError, match="compare reads whole recordings"):
+        lab.compare("r", "r")
 
 
 def test_files_of_a_store_do_not_change(two_steps: Path) -> None:

@@ -3,11 +3,13 @@
 import sys
 import webbrowser
 from pathlib import Path
+from typing import Any
 
 import click
 
 from tracelab.cli import options
 from tracelab.cli.output import check_writable, write_text
+from tracelab.cli.query import take_scope
 from tracelab.errors import UsageError
 from tracelab.foreign_text import print_lines
 
@@ -16,11 +18,12 @@ Examples:
   tracelab report
   tracelab report --run before --run after -o both.html
   tracelab report --open --force
+  tracelab report --steps 10-20 -o steps.html
 """
 _DEFAULT = Path("report.html")
 
 
-@click.command(epilog=_EPILOG, params=[options.STORE, options.ALIGNED])
+@click.command(epilog=_EPILOG, params=[options.STORE, options.ALIGNED, *options.SCOPE])
 @click.option("--run", "runs", multiple=True, metavar="NAME", help="Only this run; repeatable.")
 @click.option(
     "-o",
@@ -47,6 +50,7 @@ def command(
     open_browser: bool,
     force: bool,
     aligned: bool,
+    **scope: Any,  # noqa: ANN401  options have all types
 ) -> None:
     """Write the store as one HTML file: summary, findings, charts, tables, definitions and SQL.
 
@@ -62,7 +66,7 @@ def command(
     from tracelab.report import report
     from tracelab.schema import store_path
 
-    page = report(store_path(store), runs, aligned=aligned, all_findings=all_findings)
+    page = report(store_path(store), runs, aligned=aligned, all_findings=all_findings, scope=take_scope(scope))
     if to_stdout:
         sys.stdout.flush()
         sys.stdout.buffer.write(page.encode())

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tracelab.cli import options
 from tracelab.cli.output import Output, emit_lines
+from tracelab.cli.query import take_scope
 from tracelab.errors import UsageError
+from tracelab.foreign_text import print_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +25,7 @@ Examples:
 """
 
 
-@click.command(epilog=_EPILOG, params=[options.STORE, *options.OUTPUT, options.ALIGNED])
+@click.command(epilog=_EPILOG, params=[options.STORE, *options.OUTPUT, options.ALIGNED, *options.SCOPE])
 @click.argument("names", nargs=-1, metavar="[RUN]…")
 @click.option("--run", "runs", multiple=True, metavar="NAME", help="Only this run; repeatable.")
 @click.option(
@@ -39,7 +42,7 @@ def command(
     all_findings: bool,
     all_runs: bool,
     aligned: bool,
-    **output: Any,  # noqa: ANN401  options have all types
+    **others: Any,  # noqa: ANN401  options have all types
 ) -> None:
     """Print what matters in each run: five figures, and the three findings that cost most of its time.
 
@@ -51,13 +54,16 @@ def command(
     """
     if names and runs:
         raise UsageError("runs were given both as arguments and as --run; use one of the two")
-    answer = Output.of(output["fmt"], output["output"], force=output["force"], piped="table")
+    answer = Output.of(others.pop("fmt"), others.pop("output"), force=others.pop("force"), piped="table")
+    scope = take_scope(others)
     from tracelab.report.summary.rows import summary_rows
     from tracelab.report.summary.summarize import summarize
     from tracelab.report.summary.text import MOST_LEADS, summary_lines
     from tracelab.schema import store_path
 
-    summaries = summarize(store_path(store), names or runs, aligned=aligned, all_findings=all_findings)
+    summaries = summarize(store_path(store), names or runs, aligned=aligned, all_findings=all_findings, scope=scope)
+    if scope is not None:
+        print_lines(f"Scope: {shlex.join(scope.options)}", err=True)
     if answer.fmt != "table":
         answer.emit(summary_rows(summaries))
     else:

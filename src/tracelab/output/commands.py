@@ -14,6 +14,8 @@ class StoreCommands:
     store: Path | None = None
     aligned: bool = False
     """Whether the times of all ranks are on one clock, which the commands then request, too."""
+    scope_options: tuple[str, ...] = ()
+    """The options that restrict commands to a part of each recording."""
 
     def query(self, name: str, **params: object) -> str:
         """Return the command that runs a query; parameters of None are left out."""
@@ -23,22 +25,22 @@ class StoreCommands:
             if value is not None
             for word in (f"--{param.replace('_', '-')}", str(value))
         ]
-        return self._render("query", name, *options, *self._aligned_options())
+        return self._render("query", name, *options, *self._shared_options())
 
     def summary(self, *options: str) -> str:
         """Return the command that prints the summary."""
-        return self._render("summary", *options, *self._aligned_options())
+        return self._render("summary", *options, *self._shared_options())
 
     def report(self, *options: str) -> str:
         """Return the command that writes the report."""
-        return self._render("report", *options, *self._aligned_options())
+        return self._render("report", *options, *self._shared_options())
 
     def compare(self, base: str, candidate: str) -> str:
         """Return the command that compares two runs."""
         return self._render("compare", base, candidate)
 
-    def _aligned_options(self) -> tuple[str, ...]:
-        return ("--aligned",) if self.aligned else ()
+    def _shared_options(self) -> tuple[str, ...]:
+        return (*(("--aligned",) if self.aligned else ()), *self.scope_options)
 
     def _render(self, *words: str) -> str:
         is_default = self.store is None or self.store == schema.store_path(None)

@@ -44,6 +44,7 @@ from tracelab.report.summary.summarize import summarize_answers
 from tracelab.report.table_cache import cache_small_tables
 from tracelab.report.timeline import drawn_runs, render_timeline
 from tracelab.report.verdict import compare_pair, render_verdict
+from tracelab.store.scope.request import Scope
 
 __all__ = ["Answer", "ReportSession", "Section", "report"]
 
@@ -60,15 +61,22 @@ _MOST_SUMMARIES = 200
 """With more runs, the report has the summaries of the first; `tracelab summary` prints all."""
 
 
-def report(store: Path, runs: tuple[str, ...] = (), *, aligned: bool = False, all_findings: bool = False) -> str:
-    """Return the report as HTML, with the times of all ranks on one clock if `aligned`.
+def report(
+    store: Path,
+    runs: tuple[str, ...] = (),
+    *,
+    aligned: bool = False,
+    all_findings: bool = False,
+    scope: Scope | None = None,
+) -> str:
+    """Return the report as HTML, with the times of all ranks on one clock if `aligned`, of the scope alone if given.
 
     With `all_findings`, all findings that cost at least 1 % of the run's measured time are shown, also those within the
     thresholds of their rules.
 
-    Raises NoDataError if the store is empty or lacks one of the runs.
+    Raises NoDataError if the store or the scope is empty, or the store lacks one of the runs.
     """
-    with open_report_session(store, runs, aligned=aligned) as opened:
+    with open_report_session(store, runs, aligned=aligned, scope=scope) as opened:
         session = replace(opened, all_findings=all_findings)
         cache_small_tables(session.con, store)
         sections = list(_sections(session))

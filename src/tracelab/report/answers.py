@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
+from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
@@ -17,6 +18,10 @@ from tracelab.query.report_rules import Finding
 from tracelab.query.spec import Query, Value
 from tracelab.store import execution, integrity, session
 from tracelab.store.alignment import Alignment, measure
+from tracelab.store.scope.request import Scope
+
+if TYPE_CHECKING:
+    from tracelab.store.scope.row_mask import RowMask
 
 _AT_ONCE = 2
 _NO_SWEEP = "none of the runs is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
@@ -47,6 +52,8 @@ class ReportSession:
     run_names: tuple[str, ...]
     alignment: Alignment | None = None
     """What moves the times of ranks; None where they are as recorded."""
+    mask: "RowMask | None" = None
+    """The rows of the scope that the report is about; None for whole recordings."""
     all_findings: bool = False
     """Whether rows within the threshold of a rule have findings, too, from the least share of the measured time on."""
 
@@ -57,8 +64,14 @@ class ReportSession:
 
     @property
     def commands(self) -> StoreCommands:
-        """Return the commands that read the same store with the same clocks."""
-        return StoreCommands(self.store, aligned=self.alignment is not None)
+        """Return the commands that read the same store with the same clocks and the same scope."""
+        scope_options = self.mask.scope.options if self.mask else ()
+        return StoreCommands(self.store, aligned=self.alignment is not None, scope_options=scope_options)
+
+    @property
+    def notes(self) -> list[str]:
+        """Return sentences about all answers: how clocks were aligned, and the scope."""
+        return [*(self.alignment.notes if self.alignment else ()), *((self.mask.note,) if self.mask else ())]
 
     def findings_of(self, query: Query) -> tuple[Finding, ...]:
         """Return the findings of a query's header; if all are requested, then those within their thresholds, too."""
@@ -176,11 +189,17 @@ class ReportSession:
 
 
 @contextmanager
-def open_report_session(store: Path, runs: tuple[str, ...], *, aligned: bool = False) -> Iterator[ReportSession]:
-    """Open the store, its clocks aligned on request. Raises NoDataError if it lacks one of the runs."""
+def open_report_session(
+    store: Path, runs: tuple[str, ...], *, aligned: bool = False, scope: Scope | None = None
+) -> Iterator[ReportSession]:
+    """Open the store, its clocks aligned on request, restricted to a scope on request.
+
+    Raises NoDataError if it lacks one of the runs, and where the scope is empty.
+    """
     alignment = measure(store, runs) if aligned else None
+    mask = _choose_rows(store, runs, scope, alignment)
     with (
-        session.connect(store, alignment=alignment) as con,
+        session.connect(store, alignment=alignment, mask=mask) as con,
         integrity.explain_read_errors(store),
         execution.translate_errors(),
     ):
@@ -188,7 +207,19 @@ def open_report_session(store: Path, runs: tuple[str, ...], *, aligned: bool = F
         known = execute.stored_runs(con)
         for run in runs:
             execute.check_run(known, run)
-        yield ReportSession(con, store, tuple(dict.fromkeys(runs)), tuple(sorted(set(runs) or known)), alignment)
+        yield ReportSession(
+            con, store, tuple(dict.fromkeys(runs)), tuple(sorted(set(runs) or known)), alignment, mask=mask
+        )
+
+
+def _choose_rows(
+    store: Path, runs: tuple[str, ...], scope: Scope | None, alignment: Alignment | None
+) -> "RowMask | None":
+    if not scope:
+        return None
+    from tracelab.store.scope.row_mask import select_rows
+
+    return select_rows(store, scope, step_name=library.default_step_name(), runs=runs or None, alignment=alignment)
 
 
 def _other_choices(choices: Sequence[Mapping[str, Value]]) -> str:

@@ -129,8 +129,7 @@ def render_head(session: ReportSession) -> str:
         if len(runs) > 1
         else ""
     )
-    notes = session.alignment.notes if session.alignment else []
-    aligned = "".join(f"<p>{escape_text(note)}</p>" for note in notes)
+    aligned = "".join(f"<p>{escape_text(note)}</p>" for note in session.notes)
     return (
         f"<header><p class=brand>tracelab {escape_text(__version__)} report</p><h1>{escape_text(title)}</h1>"
         f"<p>{events_text}{files:,} file{'s' * (files != 1)}. Hover a figure for its exact value.</p>"

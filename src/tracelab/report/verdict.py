@@ -19,6 +19,8 @@ def compare_pair(session: ReportSession) -> comparison.Comparison | str:
 
     The base is the run that was named first, else the first in order.
     """
+    if session.mask is not None:
+        return "A verdict needs whole recordings; write the report without a scope."
     base, candidate = session.runs or session.run_names
     request = comparison.Request((base,), (candidate,))
     try:

@@ -32,6 +32,7 @@ from tracelab.report.table_cache import cache_small_tables
 from tracelab.report.windows import create_windows, measured_times
 from tracelab.resources import QUERIES
 from tracelab.store import execution
+from tracelab.store.scope.request import Scope
 
 _LOSSES = ("exposed communication", "host-bound", "waiting for data")
 _EVENTS = ("kernels", "copies", "api_calls", "ops", "ranges", "steps")
@@ -102,13 +103,19 @@ def needed_queries() -> list[Query]:
 
 
 def summarize(
-    store: Path, runs: tuple[str, ...] = (), *, aligned: bool = False, all_findings: bool = False
+    store: Path,
+    runs: tuple[str, ...] = (),
+    *,
+    aligned: bool = False,
+    all_findings: bool = False,
+    scope: Scope | None = None,
 ) -> list[RunSummary]:
     """Summarize runs, by default all of the store; `all_findings` also those within the thresholds of their rules.
 
-    Raises NoDataError if the store is empty or lacks one of the runs.
+    With `scope`, only that part of each recording counts. Raises NoDataError if the store or the scope is empty, or the
+    store lacks one of the runs.
     """
-    with open_report_session(store, runs, aligned=aligned) as opened:
+    with open_report_session(store, runs, aligned=aligned, scope=scope) as opened:
         session = replace(opened, all_findings=all_findings)
         cache_small_tables(session.con, store)
         answers = {each.query.name: each for each in session.run_all(needed_queries())}

@@ -82,16 +82,13 @@ class Scope:
             raise UsageError(f"the stretch of time {self.time!r} ends before it begins")
         return span
 
-    def describe(self) -> str:
-        """Return the conditions in words."""
-        parts = [
-            self.steps is not None and f"steps {self.steps}",
-            self.within is not None and f"within {self.within!r}",
-            self.time is not None and f"time {self.time}",
-            self.stream is not None and f"stream {self.stream}",
-            self.linked and "linked",
-        ]
-        return ", ".join(part for part in parts if part)
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options of a command with this scope."""
+        named = {"--steps": self.steps, "--within": self.within, "--time": self.time, "--stream": self.stream}
+        words = [word for option, value in named.items() if value is not None for word in (option, value)]
+        by_execution = ("--scope-by", self.by) if self.by != "launch" else ()
+        return (*words, *(("--linked",) if self.linked else ()), *by_execution)
 
 
 def holds_number(spans: tuple[Span, ...], number: int) -> bool:
