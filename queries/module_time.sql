@@ -12,6 +12,9 @@
 -- subject = "kernels"
 -- show = ["run", "rank", "module", "calls", "forward_ns", "backward_ns", "recompute_ns", "of_gpu_activity_ratio"]
 -- chart = { kind = "bars", x = "module", y = ["own_ns"], by = "run" }
+-- hints = [
+--     { when = "not exists (from python_frames where starts_with(name, 'nn.Module: ') and matches(run, $run) and matches(rank, $rank))", text = "no module is recorded; record modules with with_stack=True of the PyTorch profiler" },
+-- ]
 -- [params]
 -- common = ["run", "rank"]
 -- by = { default = "module", choices = ["module", "class"], about = "what the rows are of" }

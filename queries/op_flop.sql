@@ -12,6 +12,9 @@
 -- subject = "roofline"
 -- show = ["run", "rank", "op", "shapes", "calls", "gpu_ns", "flop", "achieved_gflop_per_s"]
 -- chart = { kind = "bars", x = "op", y = ["flop"], by = "run" }
+-- hints = [
+--     { when = "not exists (from ops where input_shapes is not null and matches(run, $run) and matches(rank, $rank))", text = "no FLOPs are known: shapes are not recorded; record them with record_shapes=True of the PyTorch profiler" },
+-- ]
 -- [params]
 -- common = ["run", "rank"]
 -- op_kind = { type = "text", example = "gemm", about = "only ops of this kind: gemm, convolution, attention, norm, softmax, elementwise, reduction, embedding, copy, generated" }

@@ -13,6 +13,10 @@
 -- needs = ["ops"]
 -- show = ["run", "rank", "op", "calls", "self_ns", "of_op_self_sum_ratio", "total_ns", "gpu_ns"]
 -- chart = { kind = "bars", x = "op", y = ["self_ns"], by = "run" }
+-- hints = [
+--     { when = "$by = 'shape' and not exists (from ops where input_shapes is not null and matches(run, $run) and matches(rank, $rank))", text = "shapes are not recorded; record them with record_shapes=True of the PyTorch profiler" },
+--     { when = "$by in ('module', 'stack') and not exists (from python_frames where matches(run, $run) and matches(rank, $rank))", text = "modules and stacks are not recorded; record them with with_stack=True of the PyTorch profiler" },
+-- ]
 -- [params]
 -- common = ["run", "rank"]
 -- by = { default = "name", choices = ["name", "shape", "module", "stack"], about = "what the rows are of" }

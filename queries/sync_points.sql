@@ -10,6 +10,9 @@
 -- subject = "host"
 -- show = ["run", "rank", "call", "op", "line", "calls", "wait_ns", "of_window_ratio"]
 -- chart = { kind = "bars", x = "op", y = ["wait_ns"], by = "run" }
+-- hints = [
+--     { when = "not exists (from python_frames where matches(run, $run) and matches(rank, $rank))", text = "no line is known: stacks are not recorded; record them with with_stack=True of the PyTorch profiler" },
+-- ]
 -- [params]
 -- common = ["run", "rank"]
 -- [columns]

@@ -123,6 +123,13 @@ class Lab:
             with integrity.explain_read_errors(self.store):
                 yield con
 
+    def find_hints(self, query: spec.Query, params: Mapping[str, spec.Value]) -> list[str]:
+        """Return what to record for a fuller answer of a query of the library."""
+        if not query.hints or not library.is_shipped(query):
+            return []
+        with self._library_session(query, params) as con, execution.translate_errors():
+            return execute.find_hints(con, query, params)
+
     def sql(self, text: str) -> Result:
         """Run one SELECT over the store, in the sandbox of `tracelab sql`: `lab.sql("from runs").pl()`."""
         mask = self.row_mask_of_sql(text)

@@ -249,7 +249,7 @@ def _run_query(query: "Query", values: dict[str, Any], options: dict[str, Any]) 
     elif answer is not None:
         with lab.open_query(query, values) as rows:
             _emit_selected(rows, selection, answer)
-    for note in notes:
+    for note in [*notes, *lab.find_hints(query, values)]:
         print_lines(note, err=True)
 
 

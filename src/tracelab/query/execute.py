@@ -92,7 +92,18 @@ def referenced_sql(query: Query, values: Mapping[str, Value] | None = None) -> s
     if values is None:
         return "\n".join((query.sql, *query.needs, "sources", "summaries"))
     bound = bind(query, values)
-    return "\n".join((prune_blocks(query.sql, bound), *_needed_tables(query, bound), "sources", "summaries"))
+    hints = (hint.when for hint in query.hints)
+    return "\n".join((prune_blocks(query.sql, bound), *hints, *_needed_tables(query, bound), "sources", "summaries"))
+
+
+def find_hints(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Value]) -> list[str]:
+    """Return what to record for a fuller answer, by the hints in the query's header."""
+    bound = bind(query, values)
+    return [
+        hint.text
+        for hint in query.hints
+        if con.execute(sql := f"select {hint.when}", _select_used(sql, bound)).fetchall() == [(True,)]
+    ]
 
 
 def render_sql(query: Query, values: Mapping[str, Value]) -> str:

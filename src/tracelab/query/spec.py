@@ -37,7 +37,7 @@ _PYTHON_TYPES: dict[ParamType, tuple[type, ...]] = {
 MOST_SHOWN = 8
 """At most so many columns of an answer are in a table, unless others are requested."""
 
-_KEYS = {"title", "needs", "chart", "like", "params", "columns", "report", "show", "subject"}
+_KEYS = {"title", "needs", "chart", "like", "params", "columns", "report", "show", "subject", "hints"}
 _COMMON = "common"
 """In [params] and [columns] `common = ["run", …]` inserts entries of common.toml, and `name = "common"` inserts one."""
 
@@ -116,6 +116,15 @@ class Query:
     """The columns that a table has, of those of the answer; none: a table chooses."""
     subject: str | None = None
     """What the query is about: a section of the report, of SECTION_TITLES."""
+    hints: tuple["Hint", ...] = ()
+
+
+@dataclass(frozen=True)
+class Hint:
+    """What to record for a fuller answer: `text`, where `when`, SQL with the parameters of the query, is true."""
+
+    when: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -207,6 +216,7 @@ def _parse_fields(path: Path, file: HeaderFile) -> Query:
         sql_line=file.sql_line,
         show=_show(fields.get("show", []), columns),
         subject=_subject(fields.get("subject"), report),
+        hints=_hints(fields.get("hints", []), params),
     )
 
 
@@ -376,6 +386,22 @@ def _show(entry: object, columns: Mapping[str, str]) -> tuple[str, ...]:
             hint = suggest_close("", str(name), columns)
             raise _HeaderError("show", f"show names {name!r}, which is not a column of the query{hint}")
     return tuple(entry)
+
+
+def _hints(entries: object, params: tuple[Param, ...]) -> tuple[Hint, ...]:
+    valid = isinstance(entries, list) and all(
+        isinstance(entry, dict)
+        and set(entry) == {"when", "text"}
+        and all(isinstance(text, str) for text in entry.values())
+        for entry in entries
+    )
+    if not valid:
+        raise _HeaderError("hints", "hints needs a list of tables with when and text, each as text")
+    hints = tuple(Hint(**entry) for entry in cast("list[dict[str, str]]", entries))
+    used = {match["name"] for hint in hints for match in PARAMETER.finditer(hint.when) if match["name"]}
+    if unknown := used - {param.name for param in params}:
+        raise _HeaderError("hints", f"hints use ${min(unknown)}, which [params] does not declare")
+    return hints
 
 
 def _subject(entry: object, report: Report | None) -> str | None:
