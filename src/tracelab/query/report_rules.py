@@ -16,6 +16,7 @@ SECTION_TITLES: dict[str, str] = {
     "kernels": "Kernels",
     "launches": "Launches and idle time",
     "host": "CPU side",
+    "stacks": "Flame graphs",
     "memory": "Memory",
     "roofline": "Roofline",
     "sweeps": "Sweeps",

@@ -34,6 +34,7 @@ from tracelab.query import library as query
 from tracelab.query.report_rules import SECTION_TITLES
 from tracelab.query.spec import Query
 from tracelab.report.answers import Answer, ReportSession, open_report_session
+from tracelab.report.flame import render_flame
 from tracelab.report.health import render_health
 from tracelab.report.html import Section
 from tracelab.report.page import render_head, render_page
@@ -51,6 +52,7 @@ __all__ = ["Answer", "ReportSession", "Section", "report"]
 SECTIONS: dict[str, Callable[[ReportSession, RunLeads], Section | None]] = {
     "health": lambda session, _: render_health(session),
     "when": render_timeline,
+    "stacks": render_flame,
 }
 """Sections that a function builds, which runs its own queries."""
 

@@ -1,0 +1,128 @@
+"""Render the section of flame graphs: what each stack of frames costs, for a script that draws and searches them."""
+
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+
+from tracelab.export.stacks import MEASURES
+from tracelab.report.answers import ReportSession
+from tracelab.report.html import Section, escape_text, render_prose
+from tracelab.report.summary.leads import RunLeads
+from tracelab.report.table import table_html
+
+MOST_FRAMES = 65_536
+"""A drawing holds at most so many frames, those that cost most; each takes some 20 bytes of the page."""
+_MOST_RUNS = 3
+_TABLE_ROWS = 15
+_UNITS = {"nanoseconds": "ns", "bytes": "B"}
+_EXPLAINED = (
+    "Each bar is a frame below the frames that called it, and as wide as what it costs: time on the CPU, GPU time that "
+    "it launched, or bytes that it allocated. Click a bar to zoom to it, or press Enter; Escape zooms out. Arrow keys "
+    "select the frame above, below or beside. `tracelab query stacks` has all figures, and "
+    "`tracelab export --speedscope` writes them."
+)
+
+
+def render_flame(session: ReportSession, leads: RunLeads | None = None) -> Section | None:  # noqa: ARG001  of all sections
+    """Render the section for the first rank of each run with Python frames; None where no run has any."""
+    ranks = _recorded_ranks(session)
+    figures = [_figure_data(session, run, rank) for run, rank in list(ranks.items())[:_MOST_RUNS]]
+    figures = [figure for figure in figures if figure["measures"]]
+    if not figures:
+        return None
+    body = [
+        '<article class=part id="stacks"><h3>Stacks</h3>',
+        f"<p>{render_prose(_EXPLAINED)}</p>",
+        *(_figure(place, figure) for place, figure in enumerate(figures)),
+        _omission_note(len(ranks)),
+        *(_table(figure) for figure in figures),
+        "</article>",
+    ]
+    return Section("stacks", "Flame graphs", "\n".join(filter(None, body)), {"flame": figures}, ("flame.js",))
+
+
+def _recorded_ranks(session: ReportSession) -> dict[str, int]:
+    """Return the lowest rank with Python frames of each selected run that has any."""
+    rows = session.con.execute(
+        "select run, min(rank) from python_frames where $runs = [] or list_contains($runs, run) "
+        "group by run order by run",
+        {"runs": list(session.runs)},
+    ).fetchall()
+    return dict(rows)
+
+
+def _figure_data(session: ReportSession, run: str, rank: int) -> dict[str, Any]:
+    answers = {measure: session.run_named("stacks", measure=measure, run=run, rank=rank).table for measure in MEASURES}
+    measures = [
+        {"measure": measure, "title": MEASURES[measure][0], "unit": _UNITS[MEASURES[measure][1]]} | embed_tree(table)
+        for measure, table in answers.items()
+        if table is not None and any(table["own"].to_pylist())
+    ]
+    return {"run": run, "rank": rank, "measures": measures}
+
+
+def embed_tree(table: pa.Table, most: int = MOST_FRAMES) -> dict[str, Any]:
+    """Return the tree of one rank for the script: names, and of each frame the name's place, parent and own cost.
+
+    Parents are positions, -1 for a root, and come before their children. Of more than `most` frames those that cost
+    least become one frame below each frame that they are called from; `merged` counts them.
+    """
+    rows = table.select(["node", "parent", "frame", "own", "total"]).to_pylist()
+    by_cost = sorted(rows, key=lambda row: (-row["total"], row["node"]))
+    kept = sorted(by_cost[:most], key=lambda row: int(row["node"]))
+    places = {row["node"]: place for place, row in enumerate(kept)}
+    frames = [row["frame"] for row in kept]
+    parents = [-1 if row["parent"] is None else places[row["parent"]] for row in kept]
+    own = [row["own"] for row in kept]
+    costs: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
+    holders: dict[int, int] = {}
+    for row in rows if len(kept) < len(rows) else ():
+        if row["node"] not in places:
+            above = row["parent"]
+            holder = -1 if above is None else places.get(above, holders.get(above, -1))
+            holders[row["node"]] = holder
+            costs[holder] += row["own"]
+            counts[holder] += 1
+    for holder, count in counts.items():
+        frames.append(f"({count:,} smaller frames)")
+        parents.append(holder)
+        own.append(costs[holder])
+    names = {name: place for place, name in enumerate(dict.fromkeys(frames))}
+    return {
+        "names": list(names),
+        "frames": [names[name] for name in frames],
+        "parents": parents,
+        "own": own,
+        "merged": counts.total(),
+    }
+
+
+def _figure(place: int, figure: dict[str, Any]) -> str:
+    title = f"{escape_text(figure['run'])}, rank {figure['rank']}"
+    return (
+        f'<figure class="flame" data-flame="{place}" data-run="{escape_text(figure["run"])}" role="group" '
+        f'aria-label="Flame graph of {title}"><h4>{title}</h4><div class="flame-drawing"></div>'
+        "<figcaption class=hidden>The table below holds the frames that cost most.</figcaption></figure>"
+    )
+
+
+def _omission_note(runs: int) -> str:
+    if runs <= _MOST_RUNS:
+        return ""
+    note = f"{runs - _MOST_RUNS:,} of {runs:,} runs with Python frames are not drawn; choose runs with --run."
+    return f"<p class=cut>{note}</p>"
+
+
+def _table(figure: dict[str, Any]) -> str:
+    """Render the frames with the highest cost of their own, of the first measure, wherever they are called."""
+    tree = figure["measures"][0]
+    costs: Counter[str] = Counter()
+    for name, own in zip(tree["frames"], tree["own"], strict=True):
+        costs[tree["names"][name]] += own
+    column = "own_ns" if tree["unit"] == "ns" else "own_bytes"
+    top = [{"frame": name, column: cost} for name, cost in costs.most_common(_TABLE_ROWS)]
+    caption = f"{tree['title']} by frame: rank {figure['rank']} of {figure['run']}"
+    summary = f"<summary>Table: {escape_text(caption)}</summary>"
+    return f"<details class=data>{summary}{table_html(pa.Table.from_pylist(top), caption, {})}</details>"

@@ -1,0 +1,118 @@
+"""Flame graphs of the report: what is embedded, and what the script draws of it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.browser import PROGRAM, Page, browser, needs_browser
+from tests.build import build_store
+from tests.report.few_queries import report_of
+from tracelab.report.flame import MOST_FRAMES, embed_tree
+from tracelab.report.html import Section
+from tracelab.report.page import render_page
+
+STATUS = "document.querySelector('.flame .timeline-status').textContent"
+TIP = "document.querySelector('.flame .timeline-tip')"
+CANVAS = "document.querySelector('.flame canvas')"
+WIDE, DEEP = 256, 255
+"""A root with so many children, each the top of a chain of so many frames in all: 65,536 frames with the root."""
+
+
+def tree(*rows: tuple[int | None, str, int, int]) -> pa.Table:
+    """Return an answer of `stacks`: parent, frame, own and total of each node."""
+    named = [dict(zip(("parent", "frame", "own", "total"), row, strict=True)) for row in rows]
+    return pa.Table.from_pylist([{"node": place + 1} | row for place, row in enumerate(named)])
+
+
+def test_frames_that_cost_least_become_one_and_none_of_the_cost_is_lost() -> None:
+    table = tree((None, "main", 1, 60), (1, "a", 30, 50), (1, "b", 4, 9), (2, "c", 20, 20), (3, "d", 5, 5))
+    embedded = embed_tree(table, most=3)
+    assert embedded == {
+        "names": ["main", "a", "c", "(2 smaller frames)"],
+        "frames": [0, 1, 2, 3],
+        "parents": [-1, 0, 1, 0],
+        "own": [1, 30, 20, 9],
+        "merged": 2,
+    }
+
+
+def test_a_report_without_python_frames_has_no_flame_graph(tmp_path: Path) -> None:
+    store = build_store(tmp_path / "lab", {"ops": [{"name": "aten::mm", "start_ns": 0, "dur_ns": 9}]})
+    assert "json-flame" not in report_of((), store)
+
+
+def largest() -> dict[str, Any]:
+    """Return a figure with as many frames as a page holds: the leaf below child n costs n + 1."""
+    frames, parents, own = [0], [-1], [0]
+    for child in range(WIDE):
+        above = 0
+        for depth in range(DEEP if child else DEEP + WIDE - 1):
+            frames.append(1 + (child + depth) % 500)
+            parents.append(above)
+            own.append(0)
+            above = len(own) - 1
+        own[above] = child + 1
+    names = ["main", *(f"file.py({number}): f{number}" for number in range(500))]
+    content = {"names": names, "frames": frames, "parents": parents, "own": own, "merged": 7}
+    return {"run": "r", "rank": 0, "measures": [{"measure": "cpu", "title": "CPU", "unit": "ns"} | content]}
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Page]:
+    assert PROGRAM is not None
+    with browser() as page:
+        yield page
+
+
+@pytest.fixture
+def opened(chromium: Page, tmp_path: Path) -> Page:
+    figure = largest()
+    assert len(figure["measures"][0]["own"]) == MOST_FRAMES
+    body = '<figure class="flame" data-flame="0"><div class="flame-drawing"></div></figure>'
+    path = tmp_path / "flame.html"
+    section = Section("stacks", "Flame graphs", body, {"flame": [figure]}, ("flame.js",))
+    path.write_text(render_page("t", "", [section]), encoding="utf-8")
+    chromium.open(path)
+    chromium.until(CANVAS)
+    return chromium
+
+
+def press(page: Page, *keys: str) -> None:
+    for key in keys:
+        page.run(f"{CANVAS}.dispatchEvent(new KeyboardEvent('keydown', {{key: '{key}'}}))")
+
+
+@needs_browser
+def test_as_many_frames_as_a_page_holds_are_drawn_zoomed_and_searched_within_a_second(opened: Page) -> None:
+    whole = WIDE * (WIDE + 1) // 2
+    assert opened.run(STATUS).startswith(f"{whole / 1000:.4g} µs ({whole:,} ns); ")
+    assert "7 smaller frames are not in this page" in opened.run(STATUS)
+    zoom = "(() => { const start = performance.now(); {}; return performance.now() - start; })()"
+    press(opened, "ArrowDown", "ArrowDown", "ArrowRight")
+    took_ms = opened.run(zoom.replace("{}", f"{CANVAS}.dispatchEvent(new KeyboardEvent('keydown', {{key: 'Enter'}}))"))
+    assert took_ms < 1000
+    assert opened.run(STATUS).startswith("2 ns (2 ns) in file.py(1): f1; ")
+    search = "const field = document.querySelector('.flame input'); field.value = 'main'; "
+    took_ms = opened.run(zoom.replace("{}", f"{search} field.dispatchEvent(new Event('input'))"))
+    assert took_ms < 1000
+    assert f"found: {whole / 1000:.4g} µs ({whole:,} ns), 100 %" in opened.run(STATUS)
+    press(opened, "Escape")
+    assert opened.run(STATUS).startswith(f"{whole / 1000:.4g} µs ({whole:,} ns) in main; ")
+    press(opened, "Home")
+    assert opened.problems() == []
+
+
+@needs_browser
+def test_the_mouse_shows_exact_figures_and_zooms(opened: Page) -> None:
+    box = opened.run(f"(({{left, top, width}}) => [left, top, width])({CANVAS}.getBoundingClientRect())")
+    last = WIDE  # the widest child is the last one
+    x, y = box[0] + box[2] - 2, box[1] + 18 + 5
+    opened.hover(x, y)
+    opened.until(f"!{TIP}.hidden")
+    shown = opened.run(f"{TIP}.textContent")
+    assert f"{last} ns ({last} ns)" in shown
+    opened.run(f"{CANVAS}.dispatchEvent(new MouseEvent('click', {{clientX: {x}, clientY: {y}, bubbles: true}}))")
+    assert opened.run(STATUS).startswith(f"{last} ns ({last} ns) in file.py({last - 1}): f{last - 1}")
