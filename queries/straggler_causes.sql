@@ -42,6 +42,7 @@
 -- cause_charged_ns = "The waits of the run, divided among ranks and causes in proportion to cause_cost_ns where that is above 0."
 -- loader_ns = "Of cause host: how much longer the rank waits for its data loader than the median of the ranks, where that is at least half of what each other rank waits for it; else NULL."
 -- loader_step = "The step with the longest of these waits, where ranges mark steps."
+-- late_step = "Where it costs most: loader_step, else the step whose collectives wait longest for the rank, whatever the cause."
 -- [report]
 -- section = "communication"
 -- order = 4
@@ -56,7 +57,8 @@
 -- by = "charged_ns"
 -- cost = { ns = "charged_ns", rows = "cause = 'compute' and slow_classes = classes and classes > 1", adds = ["rank"], topics = ["waiting"], detail = 3 }
 -- next = "rank_balance"
--- text = "{where} is late because its GPU is slow: it computes for {slowdown_factor} times the median of the ranks, and longer in all of its {classes} classes of kernels ({details}). The others wait for it."
+-- text = "{where} is late because its GPU is slow: it computes for {slowdown_factor} times the median of the ranks, and longer in all of its {classes} classes of kernels ({details}). The others wait for it[, most of all in step {late_step}]."
+-- step = "late_step"
 -- advice = "Compare its clocks, power and temperature, and its share of the work, with those of another one."
 -- what_if = "no_waits"
 -- [[report.findings]]
@@ -64,28 +66,32 @@
 -- by = "charged_ns"
 -- cost = { ns = "charged_ns", rows = "cause = 'compute' and slowdown_factor > 1.02 and (slow_classes < classes or classes < 2)", adds = ["rank"], topics = ["waiting"], detail = 3 }
 -- next = "rank_balance"
--- text = "{where} is late because its kernels take longer than those of the others, which wait for it: {details}."
+-- text = "{where} is late because its kernels take longer than those of the others, which wait for it[, most of all in step {late_step}]: {details}."
+-- step = "late_step"
 -- advice = "Compare its share of the work with that of another rank, then clocks, power and temperature."
 -- [[report.findings]]
 -- when = "cause = 'compute' and slowdown_factor <= 1.02 and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "charged_ns"
 -- cost = { ns = "charged_ns", rows = "cause = 'compute' and slowdown_factor <= 1.02", adds = ["rank"], topics = ["waiting"], detail = 3 }
 -- next = "step_lateness"
--- text = "{where} still computes when the others enter collectives and wait for it, though in all it computes no longer than they do ({slowdown_factor} times the median): it does the same work later, or in another order."
+-- text = "{where} still computes when the others enter collectives and wait for it, though in all it computes no longer than they do ({slowdown_factor} times the median): it does the same work later, or in another order[; they wait most of all in step {late_step}]."
+-- step = "late_step"
 -- advice = "Find where it falls behind: its steps in step_lateness, and beside those of another rank in the timeline."
 -- [[report.findings]]
 -- when = "cause = 'host' and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "charged_ns"
 -- cost = { ns = "charged_ns", rows = "cause = 'host'", adds = ["rank"], topics = ["waiting"], detail = 3 }
 -- next = "cpu_breakdown"
--- text = "{where} is late because its CPU side launches work later than those of the others, which wait for it[: it waits for its data loader for {loader_ns} longer than the median][, most of all in step {loader_step}]."
+-- text = "{where} is late because its CPU side launches work later than those of the others, which wait for it[: it waits for its data loader for {loader_ns} longer than the median][, most of all in step {late_step}]."
+-- step = "late_step"
 -- advice = "See what its CPU threads do meanwhile: cpu_breakdown, data_loader_wait, op_summary, and the timeline; a pause of one rank may be garbage collection or a slow core."
 -- [[report.findings]]
 -- when = "cause not in ('compute', 'host', 'start') and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "charged_ns"
 -- cost = { ns = "charged_ns", rows = "cause not in ('compute', 'host', 'start')", adds = ["rank", "cause"], topics = ["waiting"], detail = 3 }
 -- next = "rank_balance"
--- text = "{where} is late because of {cause}[ ({details})], which takes longer than on the others; they wait for it."
+-- text = "{where} is late because of {cause}[ ({details})], which takes longer than on the others; they wait for it[, most of all in step {late_step}]."
+-- step = "late_step"
 -- advice = "Compare its gpu_breakdown and idle_causes with those of another rank."
 -- [[report.findings]]
 -- when = "cause = 'start' and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
@@ -373,6 +379,19 @@ compared as (
 marked as (
     select run, source, rank, pid, name, scope, start_ns, end_ns from annotations where matches(run, $run)
 ),
+steps as materialized (
+    from steps_of('marked', $step_name)
+),
+awaited_in_steps as (
+    select w.run, w.last_rank as rank, s.step, sum(w.wait_ns) as wait_ns
+    from waits as w
+    join entered_steps('waits', 'steps') as s on w.run = s.run and w.number = s.number
+    where w.last_rank is not null and not w.is_p2p
+    group by w.run, w.last_rank, s.step
+),
+awaited_steps as (
+    select run, rank, arg_max(step, (wait_ns, -step)) as step from awaited_in_steps where wait_ns > 0 group by run, rank
+),
 loads as materialized (
     select run, source, rank, pid, start_ns, end_ns
     from marked
@@ -391,7 +410,7 @@ excess_loads as (
 loader_steps as (
     select l.run, l.rank, arg_max(s.step, (l.end_ns - l.start_ns, -l.start_ns)) as step
     from loads as l
-    join steps_of('marked', $step_name) as s
+    join steps as s
         on l.run = s.run and l.source = s.source and l.rank = s.rank and l.pid is not distinct from s.pid
         and l.start_ns >= s.start_ns and l.start_ns < s.end_ns
     group by l.run, l.rank
@@ -418,7 +437,8 @@ select
     case when r.window_sum_ns is not null then as_bigint(zero_if_missing(g.id, g.cause_charged_ns)) end as cause_charged_ns,
     case when c.cause = 'host' and g.cause_charged_ns > 0 and 2 * e.excess_ns * (e.ranks - 1) >= g.cause_charged_ns then as_bigint(e.excess_ns) end
         as loader_ns,
-    case when loader_ns is not null then p.step end as loader_step
+    case when loader_ns is not null then p.step end as loader_step,
+    case when c.cause is not null and c.cause <> 'start' then coalesce(loader_step, a.step) end as late_step
 from ranks as r
 left join placed as c on r.run = c.run and r.rank = c.rank
 left join charges_of_rows as g on c.id = g.id
@@ -426,5 +446,6 @@ left join details as d on c.run = d.run and c.rank = d.rank and c.cause = d.caus
 left join compared as s on r.run = s.run and r.rank = s.rank
 left join excess_loads as e on r.run = e.run and r.rank = e.rank
 left join loader_steps as p on r.run = p.run and r.rank = p.rank
+left join awaited_steps as a on r.run = a.run and r.rank = a.rank
 where matches(r.rank, $rank)
 order by r.run, c.cost_ns desc nulls last, r.rank, c.cause, c.detail

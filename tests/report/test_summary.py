@@ -268,6 +268,7 @@ def test_the_generated_job_leads_with_its_transfers_and_its_straggler(job: RunSu
         "all of its 6 classes of kernels (gemm 65 %, attention 21 %, norm 5 %, optimizer 5 %)."
     )
     assert any(each.rank == 5 and "CPU side" in each.sentence for each in others)
+    assert (second.step, {each.step for each in others if each.rank == 5}) == (5, {7})
     (bubble,) = job.unranked
     assert ("sends and receives is waiting" in bubble.sentence, round(bubble.rest, 3)) == (True, 0.155)
 
