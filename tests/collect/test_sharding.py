@@ -212,10 +212,10 @@ GB_282 = ModelCost(70_553_706_496, 4 * 70_553_706_496, None)
 @pytest.mark.parametrize(
     ("options", "is_created_in_place", "device", "refusal"),
     [
-        ({}, True, "cpu", "take 564 GB of this node's memory (2 processes, 282 GB each"),
+        ({}, True, "cpu", "282 GB, take 564 GB in the memory of this node, which has 64 GB, with 2 of the ranks"),
         ({"parallel": "fsdp"}, True, "cpu", "take 282 GB"),
         ({"parallel": "fsdp"}, False, "cpu", "choose a smaller model, or define initialize(name, weight)"),
-        ({"parallel": "ddp"}, False, "cuda", "which is 64 GB"),
+        ({"parallel": "ddp"}, False, "cuda", "take 564 GB"),
         ({"parallel": "fsdp"}, True, "cuda", None),
     ],
 )

@@ -24,14 +24,14 @@ def create_weights(context: RankContext, network: Any, initialize: Initialize) -
         raise UsageError(
             f"initialize(name, weight) fills weights, and this model also has the buffer {buffer}; remove initialize()"
         )
-    places: dict[int, list[tuple[Any, str]]] = {}
+    places: dict[Any, list[tuple[Any, str]]] = {}
     for module in network.modules():
         for name, weight in module.named_parameters(recurse=False):
-            places.setdefault(id(weight), []).append((module, name))
-    network.to_empty(device=context.device)
-    for (owner, owned), *others in places.values():
-        for module, name in others:
-            setattr(module, name, getattr(owner, owned))
+            places.setdefault(weight, []).append((module, name))
+    for weight, owners in places.items():  # Module.to_empty fails where a profiler refers to a weight
+        created = torch.nn.Parameter(torch.empty_like(weight, device=context.device), weight.requires_grad)
+        for module, name in owners:
+            setattr(module, name, created)
     torch.manual_seed(context.settings.seed)
     with torch.no_grad():
         for name, weight in network.named_parameters():
@@ -60,7 +60,7 @@ def check_host_memory(context: RankContext, cost: ModelCost, *, is_created_in_pl
     if needed_bytes > total_bytes:
         more = "" if is_created_in_place else ", or define initialize(name, weight), as the workload decoder does"
         raise UsageError(
-            f"the weights of this model take {needed_bytes / _GB:.0f} GB of this node's memory "
-            f"({ranks} processes, {cost.parameter_bytes / _GB:.0f} GB each, before they are on their GPUs), "
-            f"which is {total_bytes / _GB:.0f} GB; choose a smaller model{more}"
+            f"the weights of this model, {cost.parameter_bytes / _GB:.0f} GB, take {needed_bytes / _GB:.0f} GB in the "
+            f"memory of this node, which has {total_bytes / _GB:.0f} GB, with {ranks} of the ranks on it; "
+            f"choose a smaller model{more}"
         )
