@@ -79,7 +79,7 @@ class Graph:
         return len(self.segments.start)
 
     def followed_at_start(self, node: int) -> tuple[int, int, int, int]:
-        """Return what a node waited for at its start, whatever it waits for within: before, bound, gap and cause."""
+        """Return what a node waited for at its start, without waits within it: before, bound, gap and cause."""
         row = node - self.gpu_from
         if row >= 0:
             plain = self.plain
