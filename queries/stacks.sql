@@ -11,6 +11,10 @@
 -- needs = ["python_frames", "ops"]
 -- subject = "host"
 -- show = ["run", "rank", "node", "parent", "frame", "own", "total", "of_whole_ratio"]
+-- hints = [
+--     { when = "not exists (from python_frames where matches(run, $run) and matches(rank, $rank))", text = "no Python frame is recorded; record them with with_stack=True of the PyTorch profiler" },
+--     { when = "$measure in ('gpu_memory', 'cpu_memory') and not exists (from memory_events where matches(run, $run) and matches(rank, $rank))", text = "no allocation is recorded; record them with profile_memory=True of the PyTorch profiler" },
+-- ]
 -- [params]
 -- common = ["run", "rank"]
 -- measure = { default = "cpu", choices = ["cpu", "gpu", "gpu_memory", "cpu_memory"], about = "what a stack costs: time on the CPU, GPU time that it launched (both ns), or bytes that it allocated on GPUs or on the host" }

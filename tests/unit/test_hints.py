@@ -15,6 +15,7 @@ SHAPES, STACKS = "record_shapes=True", "with_stack=True"
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     frame = {"pid": 1, "tid": 1, "start_ns": 0, "dur_ns": 9}
     tables = {
+        "annotations": [frame | {"name": "step[DECODE bs=2]", "scope": "cpu", "run": "served"}],
         "ops": [OP, OP | {"run": "recorded", "input_shapes": "[[2,2],[2,2]]"}],
         "python_frames": [
             frame | {"name": "train.py(3): step", "run": "frames"},
@@ -38,6 +39,12 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
         ("op_summary", {"run": "recorded", "by": "module"}, None),
         ("kernel_lines", {"run": "r"}, STACKS),
         ("sync_points", {"run": "r"}, STACKS),
+        ("stacks", {"run": "r"}, STACKS),
+        ("stacks", {"run": "frames"}, None),
+        ("stacks", {"run": "frames", "measure": "gpu_memory"}, "profile_memory=True"),
+        ("compiled_regions", {"run": "r"}, "torch.compile"),
+        ("serving_steps", {"run": "r"}, "/start_profile"),
+        ("serving_phases", {"run": "served"}, None),
     ],
 )
 def test_a_hint_names_the_option_that_records_what_is_missing(
