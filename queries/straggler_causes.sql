@@ -42,7 +42,7 @@
 -- cause_charged_ns = "The waits of the run, divided among ranks and causes in proportion to cause_cost_ns where that is above 0."
 -- loader_ns = "Of cause host: how much longer the rank waits for its data loader than the median of the ranks, where that is at least half of what each other rank waits for it; else NULL."
 -- loader_step = "The step with the longest of these waits, where ranges mark steps."
--- late_step = "Where it costs most: loader_step, else the step whose collectives wait longest for the rank, whatever the cause."
+-- late_step = "Where it costs most: loader_step, else the step whose collectives wait longest for the rank, over all causes."
 -- [report]
 -- section = "communication"
 -- order = 4
