@@ -45,33 +45,6 @@
 -- text = "[{where}: ]in {steps} {phase} steps the GPU runs for {gpu_busy_ns of gpu_span_ns} of the time from first to last work."
 -- advice = "It waits for launches: serve with CUDA graphs (for vLLM without --enforce-eager, for SGLang without --disable-cuda-graph), and capture the batch sizes that occur."
 -- ///
-with marked as (
-    select run, source, rank, pid, tid, name, scope, start_ns, end_ns
-    from annotations
-    where matches(run, $run) and matches(rank, $rank)
-),
-server_steps as materialized (
-    from serving_steps('marked')
-),
-activity as (
-    select run, source, rank, pid, device, stream, correlation, start_ns, end_ns, dur_ns
-    from gpu_activity
-    where matches(run, $run) and matches(rank, $rank)
-),
-api as (
-    select run, source, pid, correlation, start_ns, end_ns
-    from api_calls
-    where matches(run, $run) and matches(rank, $rank) and contains(name, 'Launch')
-),
-timed as (
-    select
-        s.run, s.rank, s.phase, s.prefill_requests, s.decode_requests, s.prefill_tokens, s.decode_tokens,
-        s.range_end_ns - s.start_ns as dur_ns,
-        greatest(s.range_end_ns, t.gpu_end_ns) - s.start_ns as latency_ns,
-        t.gpu_span_ns, t.gpu_busy_ns, t.launch_ns
-    from server_steps as s
-    left join serving_times('server_steps', 'activity', 'api') as t using (id)
-)
 select
     run, rank, phase,
     count(*) as steps,
@@ -89,6 +62,6 @@ select
     as_bigint(sum(launch_ns)) as launch_ns,
     sum(launch_ns) / nullif(sum(dur_ns), 0) as launch_ratio,
     1e9 * (sum(prefill_tokens) + sum(decode_tokens)) / nullif(coalesce(sum(gpu_span_ns), sum(dur_ns)), 0) as tokens_per_s
-from timed
+from timed_serving_steps($run, $rank)
 group by run, rank, phase
 order by run, rank, phase

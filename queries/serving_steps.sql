@@ -33,41 +33,16 @@
 -- launch_ratio = "launch_ns / dur_ns."
 -- tokens_per_s = "tokens / gpu_span_ns; without GPU work over dur_ns."
 -- ///
-with marked as (
-    select run, source, rank, pid, tid, name, scope, start_ns, end_ns
-    from annotations
-    where matches(run, $run) and matches(rank, $rank)
-),
-server_steps as materialized (
-    from serving_steps('marked')
-),
-activity as (
-    select run, source, rank, pid, device, stream, correlation, start_ns, end_ns, dur_ns
-    from gpu_activity
-    where matches(run, $run) and matches(rank, $rank)
-),
-api as (
-    select run, source, pid, correlation, start_ns, end_ns
-    from api_calls
-    where matches(run, $run) and matches(rank, $rank) and contains(name, 'Launch')
-),
-times as materialized (
-    from serving_times('server_steps', 'activity', 'api')
-)
 select
-    s.run, s.rank, s.step, s.phase,
-    s.prefill_requests, s.decode_requests, s.prefill_tokens, s.decode_tokens,
-    try(s.prefill_tokens + s.decode_tokens) as tokens,
-    s.start_ns,
-    s.range_end_ns - s.start_ns as dur_ns,
-    greatest(s.range_end_ns, t.gpu_end_ns) - s.start_ns as latency_ns,
-    coalesce(t.gpu_rows, 0) as gpu_rows,
-    t.gpu_span_ns,
-    as_bigint(t.gpu_busy_ns) as gpu_busy_ns,
-    t.gpu_busy_ns / nullif(t.gpu_span_ns, 0) as busy_ratio,
-    as_bigint(t.launch_ns) as launch_ns,
-    t.launch_ns / nullif(s.range_end_ns - s.start_ns, 0) as launch_ratio,
-    1e9 * (s.prefill_tokens::double + s.decode_tokens) / nullif(coalesce(t.gpu_span_ns, s.range_end_ns - s.start_ns), 0) as tokens_per_s
-from server_steps as s
-left join times as t using (id)
-order by s.run, s.rank, s.start_ns, s.step
+    run, rank, step, phase, prefill_requests, decode_requests, prefill_tokens, decode_tokens,
+    try(prefill_tokens + decode_tokens) as tokens,
+    start_ns, dur_ns, latency_ns,
+    coalesce(gpu_rows, 0) as gpu_rows,
+    gpu_span_ns,
+    as_bigint(gpu_busy_ns) as gpu_busy_ns,
+    gpu_busy_ns / nullif(gpu_span_ns, 0) as busy_ratio,
+    as_bigint(launch_ns) as launch_ns,
+    launch_ns / nullif(dur_ns, 0) as launch_ratio,
+    1e9 * (prefill_tokens::double + decode_tokens) / nullif(coalesce(gpu_span_ns, dur_ns), 0) as tokens_per_s
+from timed_serving_steps($run, $rank)
+order by run, rank, start_ns, step

@@ -99,3 +99,32 @@ select s.part as id, s.gpu_rows, s.gpu_end_ns, s.gpu_span_ns, b.gpu_busy_ns, l.l
 from _spans as s
 left join _busy as b on s.part = b.part
 left join _launches as l on s.part = l.part;
+
+-- timed_serving_steps(of_run, of_rank): serving_steps() of a run and rank (NULL: of all) with their serving_times(). `dur_ns` is that
+-- of the range, `latency_ns` lasts from its start to the later of its end and the end of its GPU work.
+create or replace macro timed_serving_steps(of_run, of_rank) as table
+with _marked as (
+    select run, source, rank, pid, tid, name, scope, start_ns, end_ns
+    from annotations
+    where matches(run, of_run) and matches(rank, of_rank)
+),
+_steps_of_servers as materialized (
+    from serving_steps('_marked')
+),
+_server_activity as (
+    select run, source, rank, pid, device, stream, correlation, start_ns, end_ns, dur_ns
+    from gpu_activity
+    where matches(run, of_run) and matches(rank, of_rank)
+),
+_server_calls as (
+    select run, source, pid, correlation, start_ns, end_ns
+    from api_calls
+    where matches(run, of_run) and matches(rank, of_rank) and contains(name, 'Launch')
+)
+select
+    s.run, s.rank, s.step, s.phase, s.prefill_requests, s.decode_requests, s.prefill_tokens, s.decode_tokens, s.start_ns,
+    s.range_end_ns - s.start_ns as dur_ns,
+    greatest(s.range_end_ns, t.gpu_end_ns) - s.start_ns as latency_ns,
+    t.gpu_rows, t.gpu_span_ns, t.gpu_busy_ns, t.launch_ns
+from _steps_of_servers as s
+left join serving_times('_steps_of_servers', '_server_activity', '_server_calls') as t using (id);
