@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 TIED = {"model": None, "tied": True, "untied": False}
-initialize = decoder_model.initialize
-tensor_parallel = decoder_model.tensor_parallel
+initialize, tensor_parallel = decoder_model.initialize, decoder_model.tensor_parallel
 
 
 @dataclass(frozen=True)
