@@ -47,7 +47,7 @@ with marked as materialized (
     where scope = 'cpu' and matches(run, $run) and matches(rank, $rank)
 ),
 api as not materialized (
-    from selected_calls($run, $rank)
+    from filtered_calls($run, $rank)
 ),
 activity as (
     select

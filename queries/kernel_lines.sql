@@ -27,13 +27,13 @@
 -- of_kernel_sum_ratio = "common"
 -- ///
 with activity as materialized (
-    from selected_activity($run, $rank) where kind = 'kernel'
+    from filtered_activity($run, $rank) where kind = 'kernel'
 ),
 api as not materialized (
-    from selected_calls($run, $rank)
+    from filtered_calls($run, $rank)
 ),
 host_ops as materialized (
-    from selected_ops($run, $rank)
+    from filtered_ops($run, $rank)
 ),
 frames as materialized (
     from program_frames($run, $rank)

@@ -146,7 +146,7 @@ compute_rows as materialized (
     where $from = 'shapes' and c.class <> 'communication'
 ),
 api as not materialized (
-    from selected_calls($run, $rank) where $from = 'shapes'
+    from filtered_calls($run, $rank) where $from = 'shapes'
 ),
 costs as materialized (
     select run, rank, device, precision, flop * calls as flop, gpu_ns

@@ -47,13 +47,13 @@ places as materialized (
     from module_places('frames')
 ),
 host_ops as materialized (
-    from selected_ops($run, $rank)
+    from filtered_ops($run, $rank)
 ),
 activity as materialized (
-    from selected_activity($run, $rank)
+    from filtered_activity($run, $rank)
 ),
 api as not materialized (
-    from selected_calls($run, $rank)
+    from filtered_calls($run, $rank)
 ),
 classes as materialized (
     select distinct name, class from classify('activity')

@@ -52,10 +52,10 @@ with executions as not materialized (
     where matches(run, $run) and matches(rank, $rank)
 ),
 activity as materialized (
-    from selected_activity($run, $rank)
+    from filtered_activity($run, $rank)
 ),
 api as not materialized (
-    from selected_calls($run, $rank)
+    from filtered_calls($run, $rank)
 ),
 summed as materialized (
     from op_costs('executions', 'activity', 'api')

@@ -64,10 +64,10 @@ launched as not materialized (
     join kinds as k using (kind)
 ),
 api as not materialized (
-    from selected_calls($run, $rank)
+    from filtered_calls($run, $rank)
 ),
 host_ops as materialized (
-    from selected_ops($run, $rank)
+    from filtered_ops($run, $rank)
 ),
 points as materialized (
     from launch_points('launched', 'api', 'host_ops')

@@ -55,7 +55,7 @@
 with
 -- /// if by = module, stack
 host_ops as materialized (
-    from selected_ops($run, $rank) where $by in ('module', 'stack')
+    from filtered_ops($run, $rank) where $by in ('module', 'stack')
 ),
 -- /// end
 -- /// if by = module
@@ -122,10 +122,10 @@ calls as not materialized (
     join kinds as k on c.id & 2147483647 = k.kind
 ),
 api as not materialized (
-    from selected_calls($run, $rank)
+    from filtered_calls($run, $rank)
 ),
 activity as (
-    select run, source, pid, correlation, external_id, gpu_ns from selected_activity($run, $rank)
+    select run, source, pid, correlation, external_id, gpu_ns from filtered_activity($run, $rank)
 ),
 launched as materialized (
     from with_calls('activity', 'api')

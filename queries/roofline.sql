@@ -95,10 +95,10 @@ timed_ops as not materialized (
     select * from ops where $from <> 'counters' and matches(run, $run) and matches(rank, $rank)
 ),
 activity as materialized (
-    from selected_activity($run, $rank) where $from <> 'counters'
+    from filtered_activity($run, $rank) where $from <> 'counters'
 ),
 api as not materialized (
-    from selected_calls($run, $rank) where $from <> 'counters'
+    from filtered_calls($run, $rank) where $from <> 'counters'
 ),
 costs as materialized (
     select

@@ -29,7 +29,7 @@
 -- window_ns = "First start to last end of the rank's API calls and ops, summed over the sources."
 -- ///
 with api as not materialized (
-    from selected_calls($run, $rank) where has_valid_interval(start_ns, end_ns) and api <> 'osrt'
+    from filtered_calls($run, $rank) where has_valid_interval(start_ns, end_ns) and api <> 'osrt'
 ),
 copies as (
     select run, source, pid, correlation, max(end_ns) as copied_ns
@@ -54,7 +54,7 @@ points as not materialized (
     select id, run, source, pid, tid, start_ns as at_ns from waits
 ),
 host_ops as materialized (
-    select *, null as part from selected_ops($run, $rank)
+    select *, null as part from filtered_ops($run, $rank)
 ),
 outer_op_ids as materialized (
     from outermost('host_ops')

@@ -237,7 +237,7 @@ join _ops_by_id as o
 where p.call_start_ns is null;
 
 -- forward_ops(ops): the forward op of each backward op, that which made its node of autograd's graph: of the ops with the node's
--- sequence number the one that began last. A row is one backward op of selected_ops(), `id`, and its forward op, `forward`;
+-- sequence number the one that began last. A row is one backward op of filtered_ops(), `id`, and its forward op, `forward`;
 -- those whose number several threads have are left out.
 create or replace macro forward_ops(ops) as table
 select b.id, f.forward

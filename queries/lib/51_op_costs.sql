@@ -15,8 +15,8 @@ create or replace macro product_precision(kind, types) as
             end
     end;
 
--- op_costs(executions, activity, calls): FLOPs and bytes of ops (rows of `ops`) with the GPU rows (of selected_activity()) that
--- they launch by API calls (of selected_calls()). A row is one run, rank, device (that of a call's first GPU row), op, shapes and
+-- op_costs(executions, activity, calls): FLOPs and bytes of ops (rows of `ops`) with the GPU rows (of filtered_activity()) that
+-- they launch by API calls (of filtered_calls()). A row is one run, rank, device (that of a call's first GPU row), op, shapes and
 -- types, whose calls cost the same: `flop` and `least_bytes` are those of one call. An op inside one that has a formula is part of
 -- it. Ops without a formula have a row where they launch GPU rows themselves, and what no op launched has one without a name.
 -- busy_ns is the time in which at least one of a call's GPU rows ran; gpu_ns adds up their durations.

@@ -65,7 +65,7 @@ _longer(id, top, stack, depth) as (
 select id, arg_max(stack, depth) as stack from _longer group by id;
 
 -- point_frames(points, ops, frames): the innermost of the frames around each point (run, source, pid, tid, id, at_ns). A point in
--- an op of the backward pass (of selected_ops()) with no frame inside of that op has the frame of the forward op.
+-- an op of the backward pass (of filtered_ops()) with no frame inside of that op has the frame of the forward op.
 create or replace macro point_frames(points, ops, frames) as table
 with _backward_ops as materialized (
     select id, run, source, pid, tid, start_ns, end_ns from query_table(ops) where is_backward and sequence_number is not null
@@ -86,7 +86,7 @@ left join _backward_ops as b on j.parent = b.id
 left join innermost(frames, '_forward_starts') as r on b.id = r.id
 where f.id is not null or r.parent is not null;
 
--- op_frames(ops, frames): the frame of each of selected_ops(), that of point_frames() at its start.
+-- op_frames(ops, frames): the frame of each of filtered_ops(), that of point_frames() at its start.
 create or replace macro op_frames(ops, frames) as table
 with _op_starts as (
     select id, run, source, pid, tid, start_ns as at_ns from query_table(ops)

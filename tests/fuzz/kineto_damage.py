@@ -51,6 +51,8 @@ class MismatchError(AssertionError):
 class TableCollector:
     """Keeps the parsed events instead of queuing them: mapping them to rows takes longer than all else."""
 
+    is_kept = True
+
     def __init__(self) -> None:
         self.tables: list[pa.Table] = []
 

@@ -26,8 +26,7 @@ def plain_walk(graph: Any, window: Window) -> list[Stretch]:
         start, following, moment = graph.since[node], graph.before[node], graph.bound[node]
         gap, cause = graph.gap[node], graph.cause[node]
         if now < start or left.get(node) == now:
-            start, following, moment = graph.start[node], graph.plain_before[node], graph.plain_bound[node]
-            gap, cause = graph.plain_gap[node], graph.plain_cause[node]
+            start, (following, moment, gap, cause) = graph.start[node], graph.followed_at_start(node)
             if left.get(node) == now and (now <= start or (following >= 0 and left.get(following) == now)):
                 following, moment = -1, NONE
         if start < now:
@@ -60,10 +59,10 @@ def graphs(draw: st.DrawFn) -> Any:
     near = np.maximum(np.arange(count) - column(st.integers(1, 2)), -1)
     before = np.where(column(st.integers(0, 3)) > 0, near, column(st.integers(-1, count - 1)))
     number = st.integers(0, 3)
+    followed = [column(st.integers(-1, count - 1)), bounds(start), column(number), column(number)]
     return SimpleNamespace(
         start=start, since=since, before=before, bound=bounds(since), gap=column(number), cause=column(number),
-        plain_before=column(st.integers(-1, count - 1)), plain_bound=bounds(start), plain_gap=column(number),
-        plain_cause=column(number),
+        followed_at_start=lambda node: tuple(int(cells[node]) for cells in followed),
     )  # fmt: skip
 
 

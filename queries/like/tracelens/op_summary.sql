@@ -18,19 +18,21 @@
 -- calls = "Calls that launch GPU rows themselves."
 -- direct_ns = "Durations of the GPU rows that they launch themselves, added up."
 -- subtree_ns = "Durations of the GPU rows launched inside these calls, added up."
--- direct_percent = "direct_ns in percent of all ops of the rank."
--- cumulative_percent = "direct_percent of this row and those before it, added up."
+-- direct_percent = "direct_ns in percent of direct_sum_ns."
+-- cumulative_percent = "cumulative_ns in percent of direct_sum_ns."
 -- shapes = "With --by shape sizes of what they take, as recorded."
 -- types = "With --by shape types of what they take."
 -- strides = "With --by shape strides of what they take."
 -- argument_values = "With --by shape values of the arguments that are no tensors."
+-- cumulative_ns = "direct_ns of this row and those before it, added up."
+-- direct_sum_ns = "direct_ns of all ops of the rank, added up."
 -- ///
 with activity as materialized (
-    from selected_activity($run, $rank)
+    from filtered_activity($run, $rank)
     where not regexp_matches(coalesce(name, ''), 'nccl|rccl|cross_device_reduce', 'i')
 ),
 api as not materialized (
-    from selected_calls($run, $rank) where coalesce(name, '') not like 'hipMemset%'
+    from filtered_calls($run, $rank) where coalesce(name, '') not like 'hipMemset%'
 ),
 launched as materialized (
     from with_calls('activity', 'api') where call_start_ns is not null
@@ -70,7 +72,7 @@ sums as (
 shares as (
     select
         *,
-        100 * direct_ns / nullif(sum(direct_ns) over (partition by run, rank), 0) as direct_percent,
+        sum(direct_ns) over (partition by run, rank) as direct_sum_ns,
         row_number() over (partition by run, rank order by direct_ns desc, name, shapes, types, strides, argument_values) as place
     from sums
 )
@@ -79,8 +81,11 @@ select
     as_bigint(calls) as calls,
     as_bigint(direct_ns) as direct_ns,
     as_bigint(coalesce(subtree_ns, 0)) as subtree_ns,
-    direct_percent,
-    sum(direct_percent) over (partition by run, rank order by place) as cumulative_percent,
-    shapes, types, strides, argument_values
+    100 * direct_ns / nullif(direct_sum_ns, 0) as direct_percent,
+    100 * sum(direct_ns) over placed / nullif(direct_sum_ns, 0) as cumulative_percent,
+    shapes, types, strides, argument_values,
+    as_bigint(sum(direct_ns) over placed) as cumulative_ns,
+    as_bigint(direct_sum_ns) as direct_sum_ns
 from shares
+window placed as (partition by run, rank order by place)
 order by run, rank, place
