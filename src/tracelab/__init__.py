@@ -24,9 +24,9 @@ def open(  # noqa: A001  tracelab.open("lab") reads as what it does
     ranks of a run are on the clock of the lowest.
     """
     from tracelab.client import Lab
-    from tracelab.schema import store_path
+    from tracelab.store.session import open_store
 
-    return Lab(store_path(store), memory_limit, timeout_s, aligned)
+    return Lab(open_store(store), memory_limit, timeout_s, aligned)
 
 
 def record(  # noqa: PLR0913  one for each option

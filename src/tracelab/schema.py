@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
@@ -877,4 +878,12 @@ def find_table(name: str) -> Table | ComputedTable:
 
 def store_path(given: Path | str | None) -> Path:
     """Return the store to use: the given path, else $TRACELAB_STORE, else ./lab."""
-    return Path(given or os.environ.get("TRACELAB_STORE") or DEFAULT_STORE)
+    return Path(store_address(given))
+
+
+def store_address(given: Path | str | None) -> Path | str:
+    """Return the store to use as `store_path` does; the URL of one in object storage is text."""
+    place = given or os.environ.get("TRACELAB_STORE") or DEFAULT_STORE
+    if not isinstance(place, str) or "://" not in place:
+        return Path(place)
+    return Path(unquote(urlsplit(place).path)) if place.startswith("file://") else place

@@ -10,6 +10,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Mapping
+from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
@@ -109,6 +110,18 @@ def _is_importing(frame: FrameType | None) -> bool:
     while frame is not None and frame.f_code.co_filename != "<frozen importlib._bootstrap>":
         frame = frame.f_back
     return frame is not None
+
+
+class StoreType(click.Path):
+    """A folder, or the URL of a store in object storage."""
+
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> Path | str:
+        """Return a URL as it is, and any other value as the path of a folder."""
+        if isinstance(value, str) and "://" in value:
+            return value
+        return Path(os.fsdecode(super().convert(value, param, ctx)))
 
 
 class ExpectedError(click.ClickException):

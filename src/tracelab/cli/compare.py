@@ -113,7 +113,7 @@ def command(  # noqa: PLR0913  one for each option
     from tracelab.client import Lab
     from tracelab.compare.comparability import NotComparableError
     from tracelab.compare.refusal import write_refusal
-    from tracelab.schema import store_path
+    from tracelab.store.session import open_store
 
     def write(text: str) -> None:
         if output is not None:
@@ -121,7 +121,7 @@ def command(  # noqa: PLR0913  one for each option
         else:
             print_exact(text.removesuffix("\n"))
 
-    lab = Lab(store_path(store), memory_limit, timeout_s)
+    lab = Lab(open_store(store), memory_limit, timeout_s)
     try:
         result = lab.compare(
             sides[0],

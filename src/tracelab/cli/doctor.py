@@ -100,11 +100,11 @@ def command(paths: tuple[str, ...], store: Path | None, **selection: Any) -> Non
 @contextlib.contextmanager
 def _store(paths: tuple[str, ...], store: Path | None) -> Iterator[tuple[Path, bool]]:
     """Return the store, or a temporary one made of the files, and whether a file was unreadable."""
-    from tracelab.schema import store_path
     from tracelab.store import integrity
+    from tracelab.store.session import open_store
 
     if not paths:
-        yield store_path(store), False
+        yield open_store(store), False
         return
     if store is not None:
         raise UsageError("--store and a PATH were given; name one of them")

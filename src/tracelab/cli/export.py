@@ -79,14 +79,14 @@ def build_request(
 def write_trace(store: Path | None, request: Request, path: Path, stream: BinaryIO) -> ExportResult:
     """Write the trace, compressed if the path ends in .gz."""
     from tracelab import export
-    from tracelab.schema import store_path
+    from tracelab.store.session import open_store
 
     if path.suffix.lower() != ".gz":
-        return export.write(store_path(store), request, stream)
+        return export.write(open_store(store), request, stream)
     from isal import igzip
 
     with igzip.IGzipFile("", "wb", 2, stream, 0) as packed:  # type: ignore[no-untyped-call]
-        return export.write(store_path(store), request, packed)  # type: ignore[arg-type]  # it is written to, and no more
+        return export.write(open_store(store), request, packed)  # type: ignore[arg-type]  # it is written to, and no more
 
 
 def summary_lines(done: ExportResult) -> list[str]:
@@ -181,7 +181,7 @@ def _export_stacks(
 
     from tracelab.cli.output import check_writable, write_atomically
     from tracelab.export import stacks
-    from tracelab.schema import store_path
+    from tracelab.store.session import open_store
 
     if any(selection[name] not in (None, False) for name in ("from_ns", "to_ns", "critical_path", "aligned")):
         raise UsageError("stacks are of a whole recording: leave out --from, --to, --critical-path and --aligned")
@@ -193,7 +193,7 @@ def _export_stacks(
         (selection["measure"],) if selection["measure"] else tuple(stacks.MEASURES) if is_speedscope else ("cpu",)
     )
     request = stacks.StackRequest(selection["runs"], selection["ranks"], measures, selection["by"] or "stack")
-    trees = stacks.read_stacks(store_path(store), request)
+    trees = stacks.read_stacks(open_store(store), request)
     write = stacks.write_speedscope if is_speedscope else stacks.write_collapsed
     counts: list[int] = []
     if path == Path("-"):

@@ -74,11 +74,11 @@ def command(
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
     from tracelab.ingest.pipeline import ingest
-    from tracelab.schema import store_path
+    from tracelab.schema import store_address
 
     with progress_bar(visible=sys.stderr.isatty() and not quiet) as progress:
         report = ingest(
-            paths, store_path(store), run=run, jobs=jobs, replace=replace, progress=progress, cluster=cluster
+            paths, store_address(store), run=run, jobs=jobs, replace=replace, progress=progress, cluster=cluster
         )
     for line in _render_report(report, problems_only=quiet):
         print_lines(line, err=True)

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import click
 
+from tracelab.cli import StoreType
 from tracelab.output.formats import FORMATS
 
 STORE = click.Option(
     ["--store"],
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
+    type=StoreType(file_okay=False),
+    metavar="DIR|URL",
     help="The store.  [default: $TRACELAB_STORE, else ./lab]",
 )
 OUTPUT: tuple[click.Option, ...] = (

@@ -232,10 +232,10 @@ def _run_query(query: "Query", values: dict[str, Any], options: dict[str, Any]) 
     selection, answer = _select(query, options, answer)
 
     from tracelab.client import Lab
-    from tracelab.schema import store_path
+    from tracelab.store.session import open_store
 
     limits = options["memory_limit"], options["timeout_s"]
-    lab = Lab(store_path(options["store"]), *limits, bool(options["aligned"]), options["scope"])
+    lab = Lab(open_store(options["store"]), *limits, bool(options["aligned"]), options["scope"])
     notes: list[str] = []
     if alignment := lab.alignment(values.get("run")):
         lab, notes = replace(lab, aligned=alignment), alignment.notes
@@ -346,9 +346,9 @@ def _find_answerable(store: Path | None) -> tuple[set[str] | None, str]:
     """Return the queries that the store can answer, None if it cannot be read, and a sentence about them."""
     from tracelab.client import Lab
     from tracelab.query import library
-    from tracelab.schema import store_path
+    from tracelab.store.session import open_store
 
-    path = store_path(store)
+    path = open_store(store)
     try:
         answerable = Lab(path).answerable_queries()
     except NoDataError:

@@ -64,9 +64,9 @@ def command(
         check_writable(output, force=force)
 
     from tracelab.report import report
-    from tracelab.schema import store_path
+    from tracelab.store.session import open_store
 
-    page = report(store_path(store), runs, aligned=aligned, all_findings=all_findings, scope=take_scope(scope))
+    page = report(open_store(store), runs, aligned=aligned, all_findings=all_findings, scope=take_scope(scope))
     if to_stdout:
         sys.stdout.flush()
         sys.stdout.buffer.write(page.encode())

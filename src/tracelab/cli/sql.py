@@ -51,10 +51,10 @@ def command(
     first 500 rows; files and pipes get all rows, streamed in constant memory in every format but table.
     """
     from tracelab.client import Lab
-    from tracelab.schema import store_path
+    from tracelab.store.session import open_store
 
     scope = take_scope(others)
-    lab = Lab(store_path(store), **others, aligned=aligned, scope=scope)
+    lab = Lab(open_store(store), **others, aligned=aligned, scope=scope)
     if alignment := lab.alignment():
         lab = replace(lab, aligned=alignment)
         for note in alignment.notes:

@@ -119,13 +119,13 @@ def run(study: str, store: Path | None, out: Path, fixed: tuple[str, ...], *, sm
     It resumes where it stopped, as the sweep does.
     """
     from tracelab.cli import study_record
-    from tracelab.schema import store_path
+    from tracelab.store.session import open_store
     from tracelab.study import evaluate, session, spec, text_output
 
     chosen = spec.select_rows(study)
     sweep = f"{chosen[0].of}-smoke" if smoke else chosen[0].of
     study_record.record(sweep, out, fixed)
-    place = store_path(store)
+    place = open_store(store)
     study_record.ingest_sweep(out / sweep, place)
     with session.open_session(place, chosen) as con:
         states = evaluate.row_states(con, chosen)
@@ -152,10 +152,10 @@ def _evaluate(row: Row, store: Path | None, runs: Sequence[str], *, example: boo
 
 def _store(given: Path | None) -> Path | None:
     """Return the store, or None where none was named and the default does not exist, because some rows need none."""
-    from tracelab.schema import store_path
     from tracelab.store import integrity
+    from tracelab.store.session import open_store
 
-    place = store_path(given)
+    place = open_store(given)
     named = given is not None or "TRACELAB_STORE" in os.environ
     return place if named or integrity.list_files(place, "sources") else None
 

@@ -59,9 +59,9 @@ def command(
     from tracelab.report.summary.rows import summary_rows
     from tracelab.report.summary.summarize import summarize
     from tracelab.report.summary.text import MOST_LEADS, summary_lines
-    from tracelab.schema import store_path
+    from tracelab.store.session import open_store
 
-    summaries = summarize(store_path(store), names or runs, aligned=aligned, all_findings=all_findings, scope=scope)
+    summaries = summarize(open_store(store), names or runs, aligned=aligned, all_findings=all_findings, scope=scope)
     if scope is not None:
         print_lines(f"Scope: {shlex.join(scope.options)}", err=True)
     if answer.fmt != "table":

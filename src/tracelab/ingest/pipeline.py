@@ -31,6 +31,7 @@ from tracelab.ingest.run_grouping import RunAssignment
 from tracelab.readers.base import ReadResult
 from tracelab.readers.diagnostics import GROUPING_MESSAGES, Diagnostic, DiagnosticCounts, build_diagnostics
 from tracelab.run_names import check_run_name
+from tracelab.schema import store_address
 from tracelab.store import commit as stores
 from tracelab.store.commit import Row
 from tracelab.store.verification import FileProblem, check_source
@@ -96,7 +97,7 @@ class StoppedError(TracelabError):
 
 def ingest(
     paths: Sequence[str | Path],
-    store: Path,
+    store: Path | str,
     *,
     run: str | None = None,
     jobs: int | None = None,
@@ -122,8 +123,49 @@ def ingest(
             return _execute_on_cluster(units, store, cluster, replace=replace, progress=progress)
         return _execute_here(units, store, jobs or os.cpu_count() or 1, replace=replace, progress=progress)
 
+    store = store_address(store)
+    if isinstance(store, str):
+        return _ingest_remotely(paths, store, run, execute_all, replace=replace)
     with _explain_store_errors(store):
         return _ingest(paths, store, run, execute_all)
+
+
+def _ingest_remotely(
+    paths: Sequence[str | Path],
+    url: str,
+    run: str | None,
+    execute_all: Callable[[Sequence[Unit]], list[FileResult]],
+    *,
+    replace: bool,
+) -> Report:
+    """Plan on a copy of the rows of `sources`; each file is a commit of its own, which one of several writers wins."""
+    from tracelab.ingest.remote import fetch_for_plan
+
+    def execute_new(units: Sequence[Unit]) -> list[FileResult]:
+        items = [item for unit in units for item in unit]
+        current = [item for item in items if item.stored_version == item.candidate.reader.VERSION and not replace]
+        results = [_unchanged_result(item, lambda _: None) for item in current]
+        new: list[Unit] = [(item,) for item in items if item not in current]
+        return [*results, *(execute_all(new) if new else ())]
+
+    return _ingest(paths, fetch_for_plan(url), run, execute_new)
+
+
+def _execute_remotely(
+    item: RunAssignment, url: str, workers: int, *, replace: bool, progress: Callable[[int], None]
+) -> FileResult:
+    from tracelab.ingest.remote import commit_from_scratch
+
+    new = changed(item, stored_part=None, superseded=())
+    result, was_there = commit_from_scratch(
+        url,
+        lambda folder: _store_alone(new, folder, workers, replace=True, progress=progress),
+        replace=replace or item.stored_part is not None,
+        superseded=item.superseded,
+    )
+    if was_there and result.status in ("stored", "salvaged"):
+        return FileResult(result.path, "unchanged", run=result.run, source=result.source)
+    return result
 
 
 def _ingest(
@@ -171,7 +213,7 @@ def _copy_result(item: Candidate) -> FileResult:
 
 
 def _execute_here(
-    units: Sequence[Unit], store: Path, jobs: int, *, replace: bool, progress: Progress | None
+    units: Sequence[Unit], store: Path | str, jobs: int, *, replace: bool, progress: Progress | None
 ) -> list[FileResult]:
     """Execute all units, some at a time."""
     at_once = max(1, min(jobs, len(units)))
@@ -189,18 +231,16 @@ def _execute_here(
 
 
 def _execute_on_cluster(
-    units: Sequence[Unit], store: Path, spec: str, *, replace: bool, progress: Progress | None
+    units: Sequence[Unit], store: Path | str, spec: str, *, replace: bool, progress: Progress | None
 ) -> list[FileResult]:
     """Execute all units on the workers of a cluster. Where all workers that read a unit died, its files failed."""
     from tracelab.ingest.cluster import open_executor, worker_died
 
     counter = ProgressCounter(progress, sum(map(_count_bytes, units)), threading.Event())
     results: list[FileResult] = []
+    place = store.absolute() if isinstance(store, Path) else store
     with open_executor(spec) as pool:
-        futures = [
-            pool.submit(_execute_quietly, _with_absolute_paths(unit), store.absolute(), replace=replace)
-            for unit in units
-        ]
+        futures = [pool.submit(_execute_quietly, _with_absolute_paths(unit), place, replace=replace) for unit in units]
         for unit, future in zip(units, futures, strict=True):
             future.add_done_callback(lambda _, unit=unit: counter.add(_count_bytes(unit)))  # type: ignore[misc]
         try:
@@ -217,7 +257,7 @@ def _execute_on_cluster(
     return results
 
 
-def _execute_quietly(unit: Unit, store: Path, *, replace: bool) -> list[FileResult]:
+def _execute_quietly(unit: Unit, store: Path | str, *, replace: bool) -> list[FileResult]:
     """Execute a unit on a worker, which reports when it is done."""
     return execute(unit, store, 1, replace=replace, progress=lambda _: None)
 
@@ -255,10 +295,12 @@ class ProgressCounter:
 
 
 def execute(
-    unit: Unit, store: Path, workers: int, *, replace: bool, progress: Callable[[int], None]
+    unit: Unit, store: Path | str, workers: int, *, replace: bool, progress: Callable[[int], None]
 ) -> list[FileResult]:
     """Store the files of a unit, and return the outcome for each, in their order."""
     first = unit[0]
+    if isinstance(store, str):
+        return [_execute_remotely(item, store, workers, replace=replace, progress=progress) for item in unit]
     if first.stored_part and first.is_stored_together:
         check = check_source(store, first.run, first.stored_part)
         is_current = first.stored_version == first.candidate.reader.VERSION

@@ -205,7 +205,7 @@ def _stage_rows(
     run = str(rows[0]["run"])
     now = datetime.now(UTC)
     stamped = [row | {"schema_version": schema.SCHEMA_VERSION, "ingested_at": now} for row in rows]
-    _write_rows(folder / "sources", part, stamped, files)
+    (folder / "sources").write_bytes(render_rows(part, stamped, files))
     _sync_to_disk(folder / "sources")
     targets = {folder / f"{table}.parquet": table_file(store, table, run, part) for table in files}
     row_path = targets[folder / "sources"] = table_file(store, "sources", run, part)
@@ -329,10 +329,15 @@ def _hash_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _write_rows(path: Path, part: str, rows: Sequence[Row], files: Mapping[str, TableFile]) -> None:
-    """Write the rows of a commit with their manifest and seal: the file's own hash, taken with a blank seal."""
+def render_rows(part: str, rows: Sequence[Row], files: Mapping[str, TableFile], *, writer_id: str = "") -> bytes:
+    """Render the file of a commit's rows with their manifest and seal: the file's own hash, taken with a blank seal.
+
+    `writer_id` distinguishes files of equal rows.
+    """
     table = schema.BY_NAME["sources"].rows(rows)
     listed = {"schema_version": rows[0]["schema_version"], "run": rows[0]["run"], "source": part, "files": files}
+    if writer_id:
+        listed["writer"] = writer_id
     if len(rows) > 1:
         listed["sources"] = [row["source"] for row in rows]
     sink = pa.BufferOutputStream()
@@ -344,7 +349,7 @@ def _write_rows(path: Path, part: str, rows: Sequence[Row], files: Mapping[str, 
     content = bytearray(sink.getvalue().to_pybytes())
     start = content.rindex(integrity.BLANK_SEAL)
     content[start : start + len(integrity.BLANK_SEAL)] = hashlib.sha256(content).hexdigest().encode()
-    path.write_bytes(content)
+    return bytes(content)
 
 
 def _sync_to_disk(path: Path) -> None:

@@ -129,6 +129,16 @@ def open_duckdb() -> duckdb.DuckDBPyConnection:
     )
 
 
+def open_store(given: Path | str | None) -> Path:
+    """Return the folder of a store: the given one, else $TRACELAB_STORE, else ./lab. One at a URL is copied first."""
+    address = schema.store_address(given)
+    if isinstance(address, Path):
+        return address
+    from tracelab.store import remote
+
+    return remote.fetch(address)
+
+
 def list_sources(store: Path) -> list[Path]:
     """Return the files of all rows in `sources`. Raises NoDataError for a store without sources."""
     root = store.resolve()

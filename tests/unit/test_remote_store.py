@@ -1,0 +1,205 @@
+"""Stores in object storage, against moto's server: one process that answers S3's requests from its memory.
+
+It checks conditional puts, and lists what was put at once. It shows neither latency, nor throttling, nor lost
+connections, nor credentials that expire, and nothing of Google's and Azure's services.
+"""
+
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tracelab
+from tests.traces import write_trace
+from tracelab import doctor
+from tracelab.errors import NoDataError, StoreError, UsageError
+from tracelab.ingest.pipeline import ingest
+from tracelab.store import remote, session
+
+obstore = pytest.importorskip("obstore")
+pytest.importorskip("moto")
+
+RANKS = 3
+WRITERS = 16
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        url = f"http://127.0.0.1:{port}"
+        for _ in range(600):
+            try:
+                make_bucket = urllib.request.Request(f"{url}/lab", method="PUT")  # noqa: S310 - a URL of our own
+                urllib.request.urlopen(make_bucket).close()  # noqa: S310
+                break
+            except OSError:
+                time.sleep(0.1)
+        yield url
+        server.terminate()
+
+
+@pytest.fixture
+def url(endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An empty store."""
+    values = {"ENDPOINT_URL": endpoint, "ACCESS_KEY_ID": "key", "SECRET_ACCESS_KEY": "secret", "REGION": "us-east-1"}
+    for name, value in values.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    return f"s3://lab/{tmp_path.name}"
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    folder = tmp_path / "job"
+    folder.mkdir()
+    for rank in range(RANKS):
+        write_trace(folder / f"rank{rank}.json", kernels=3 + rank, rank=rank)
+    return folder
+
+
+def kernels(url: str) -> list[tuple[str, int, int]]:
+    """Count the kernels by run and rank."""
+    with session.connect(session.open_store(url), referenced="kernels sources") as con:
+        return con.sql("select run, rank, count(*) from kernels group by all order by all").fetchall()
+
+
+def keys(url: str) -> dict[str, int]:
+    """Return size by key of all objects."""
+    return {item["path"]: item["size"] for batch in obstore.list(remote._connect(url)) for item in batch}
+
+
+ALL = [("job", rank, 3 + rank) for rank in range(RANKS)]
+
+
+def test_a_store_at_a_url_is_ingested_into_queried_and_checked(url: str, job: Path) -> None:
+    assert [result.status for result in ingest([job], url).files] == ["stored"] * RANKS
+    assert [result.status for result in ingest([job], url).files] == ["unchanged"] * RANKS
+    lab = tracelab.open(url)
+    assert lab.query("kernel_summary").arrow()["calls"].to_pylist().count(1) > 0
+    assert lab.sql("select count(*) as n from kernels").arrow()["n"].to_pylist() == [3 + 4 + 5]
+    assert "damaged_file" not in doctor.examine_store(session.open_store(url), None)["code"].to_pylist()
+    assert kernels(url) == ALL
+
+
+def test_the_sandbox_of_sql_holds_there(url: str, job: Path) -> None:
+    ingest([job], url)
+    with pytest.raises(UsageError, match="reads only the store"):
+        tracelab.open(url).sql("from read_text('/etc/passwd')")
+    with pytest.raises(UsageError):
+        tracelab.open(url).sql("from read_parquet('s3://lab/other/kernels/*/*.parquet')")
+
+
+def test_a_rank_that_comes_later_is_added(url: str, job: Path) -> None:
+    ingest([job / "rank0.json"], url, run="job")
+    ingest([job], url, run="job")
+    assert kernels(url) == ALL
+
+
+def test_a_replacement_is_one_generation_that_counts(url: str, job: Path) -> None:
+    ingest([job], url)
+    before = keys(url)
+    assert [result.status for result in ingest([job], url, replace=True).files] == ["stored"] * RANKS
+    after = keys(url)
+    assert kernels(url) == ALL
+    assert len(after) == len(before) + RANKS  # the rows before, which are empty and take the place of the first commit
+    assert sorted(size for key, size in after.items() if key in before and key.startswith("sources/")) == [0] * RANKS
+
+
+def scratch_store(folder: Path, job: Path) -> Path:
+    """Return a local store of one source."""
+    assert ingest([job / "rank0.json"], folder, run="job").exit_code == 0
+    return folder
+
+
+def test_of_16_writers_one_commits(url: str, job: Path, tmp_path: Path) -> None:
+    scratch = scratch_store(tmp_path / "scratch", job)
+    with ThreadPoolExecutor(WRITERS) as pool:
+        won = list(pool.map(lambda _: remote.push(scratch, url, replace=False), range(WRITERS)))
+    assert sum(won) == 1
+    assert kernels(url) == [("job", 0, 3)]
+
+
+def test_of_16_writers_that_replace_the_last_counts(url: str, job: Path, tmp_path: Path) -> None:
+    scratch = scratch_store(tmp_path / "scratch", job)
+    with ThreadPoolExecutor(WRITERS) as pool:
+        won = list(pool.map(lambda _: remote.push(scratch, url, replace=True), range(WRITERS)))
+    rows = [size for key, size in keys(url).items() if key.startswith("sources/")]
+    assert (won, len(rows), sum(size > 0 for size in rows)) == ([True] * WRITERS, WRITERS, 1)
+
+
+class KilledError(BaseException):
+    """The writer dies."""
+
+
+def die_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Let a writer die before its request of this number, counted from 0, that changes the store."""
+    left = [number]
+
+    def limited(request: Callable[..., Any]) -> Callable[..., Any]:
+        def send(*args: Any, **options: Any) -> Any:
+            if left[0] == 0:
+                raise KilledError
+            left[0] -= 1
+            return request(*args, **options)
+
+        return send
+
+    for name in ("put", "delete"):
+        monkeypatch.setattr(obstore, name, limited(getattr(obstore, name)))
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_a_writer_that_dies_between_any_two_requests_loses_nothing(
+    url: str, job: Path, tmp_path: Path, replace: bool
+) -> None:
+    scratch = scratch_store(tmp_path / "scratch", job)
+    expected = [("job", 0, 3)]
+    visible = []
+    for number in range(20):
+        place = f"{url}/{number}"
+        if replace:
+            remote.push(scratch, place, replace=False)
+        with pytest.MonkeyPatch.context() as patch:
+            die_at(patch, number)
+            try:
+                remote.push(scratch, place, replace=replace)
+                break
+            except KilledError:
+                pass
+        try:
+            visible.append(kernels(place) == expected)
+        except NoDataError:
+            visible.append(False)
+        remote.push(scratch, place, replace=replace)
+        assert kernels(place) == expected
+    tables = sum(1 for path in scratch.glob("*/run=job/*.parquet") if path.parts[-3] != "sources")
+    died_before = [False] * (tables + 1)  # the last of these requests is the commit
+    assert visible == ([True] * (tables + 3) if replace else died_before)
+
+
+def test_mistakes_are_one_sentence(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(NoDataError, match="contains no ingested trace; run `tracelab ingest"):
+        session.open_store(url)
+    with pytest.raises(UsageError, match="not the address of a store; write a folder, or s3://"):
+        session.open_store("ftp://host/lab")
+    with pytest.raises(StoreError, match="nosuch"):
+        session.open_store("s3://nosuch/lab")
+    monkeypatch.setitem(sys.modules, "obstore.store", None)
+    with pytest.raises(UsageError, match=r"pip install 'tracelab\[cloud\]'"):
+        session.open_store(url)
+
+
+def test_a_file_url_is_a_folder(tmp_path: Path, job: Path) -> None:
+    ingest([job], f"file://{tmp_path}/my%20lab")
+    assert session.open_store(f"file://{tmp_path}/my%20lab") == tmp_path / "my lab"
+    assert kernels(str(tmp_path / "my lab")) == ALL
