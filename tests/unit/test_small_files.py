@@ -7,6 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from tests.readers.small import kernel, trace
+from tests.readers.test_kineto_collectives import NCCL
 from tests.traces import write_trace
 from tracelab import schema
 from tracelab.ingest import pipeline
@@ -62,6 +64,21 @@ def test_one_commit_has_the_rows_that_one_file_after_the_other_has(tmp_path: Pat
     assert content(store) == content(tmp_path / "alone")
     assert len(list(store.glob("kernels/run=job/*"))) == 1
     assert len(list((tmp_path / "alone").glob("kernels/run=job/*"))) == RANKS
+
+
+def test_members_of_large_groups_are_those_of_each_file(tmp_path: Path) -> None:
+    """Group 7 of even ranks is 0, 2, …, and that of odd ranks 1, 3, …: events list only the first 30 of them."""
+    for rank in range(RANKS):
+        members = list(range(rank % 2, 80, 2))
+        cut = f"[{', '.join(map(str, members[:30]))}, ...]"
+        event = kernel("ncclDevKernel_X", **(NCCL | {"Process Group Name": "7", "Process Group Ranks": cut}))
+        info = {"rank": rank, "world_size": 80, "pg_config": [{"pg_name": "7", "ranks": members}]}
+        (tmp_path / f"rank{rank}.json").write_text(trace(event, distributedInfo=info))
+    ingest(sorted(tmp_path.glob("*.json")), tmp_path / "lab", run="job")
+    assert len(list((tmp_path / "lab").glob("collectives/run=job/*"))) == 1
+    with session.connect(tmp_path / "lab", referenced="collectives sources") as con:
+        rows = con.sql("select rank, group_start, group_stride, group_ranks from collectives order by rank").fetchall()
+    assert rows == [(rank, rank % 2, 2, None) for rank in range(RANKS)]
 
 
 def test_again_is_no_work_also_for_one_of_the_files(folder: Path, store: Path) -> None:

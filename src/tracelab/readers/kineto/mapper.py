@@ -128,16 +128,19 @@ class Mapper:
 
     def __init__(self, connection: Connection, gpu_pid: int | None, cut_groups: str = NO_GROUPS) -> None:
         pid = "NULL" if gpu_pid is None else str(gpu_pid)
-        self._init(connection, f"{pid}::bigint as gpu_pid, {cut_groups} as cut_groups", labels=())
+        self._init(connection, f"{pid}::bigint as gpu_pid, {cut_groups} as cut_groups, '' as group_prefix", labels=())
 
     def _init(self, connection: Connection, of_file: str, labels: tuple[str, ...]) -> None:
         self._connection, self._of_file, self._labels = connection, of_file, labels
 
     @classmethod
-    def of_many_files(cls, connection: Connection) -> "Mapper":
-        """Return a mapper for events of several files, labeled by `label_events`; its rows keep the label."""
+    def of_many_files(cls, connection: Connection, cut_groups: str = NO_GROUPS) -> "Mapper":
+        """Return a mapper for events of several files, labeled by `label_events`; its rows keep the label.
+
+        The keys of `cut_groups` are those of `label_group`.
+        """
         mapper = cls.__new__(cls)
-        mapper._init(connection, f"{NO_GROUPS} as cut_groups", labels=(_LABEL,))
+        mapper._init(connection, f"{cut_groups} as cut_groups, {_LABEL} || ' ' as group_prefix", labels=(_LABEL,))
         return mapper
 
     def add_rows(self, kind: int, batch: list[pa.Table], rows: Rows) -> None:
@@ -182,6 +185,11 @@ def label_events(events: pa.Table, number: int, gpu_pid: int | None) -> pa.Table
     numbers = pa.array(np.full(rows, number, np.int32))
     pids = pa.nulls(rows, pa.int64()) if gpu_pid is None else pa.array(np.full(rows, gpu_pid, np.int64))
     return events.append_column(_LABEL, numbers).append_column("gpu_pid", pids)
+
+
+def label_group(number: int, name: str) -> str:
+    """Return the key under which `Mapper.of_many_files` finds a process group of the file with this number."""
+    return f"{number} {name}"
 
 
 def split_by_label(rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:

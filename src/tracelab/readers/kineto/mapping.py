@@ -5,7 +5,8 @@ category as the file has it, and its current name in lower case), `ph`, `name`, 
 `start_ns`, `dur_ns`, and `gpu_pid`, the process to which GPU rows are assigned. Arguments are named with `_arg` and its
 siblings, so that the parser returns them as columns; the others are kept as JSON. The conditions of `where` are
 evaluated on the shapes of events (`mapper.classify_shapes`), which have only a few names and one argument.
-`cut_groups` maps the names of process groups, of which events list only the first ranks, to their members.
+`cut_groups` maps the names of process groups, of which events list only the first ranks, to their members; each key
+begins with `group_prefix`, which tells apart the groups of several files.
 """
 
 from dataclasses import dataclass, field
@@ -124,6 +125,7 @@ NO_GROUPS = f"null::{GROUPS_TYPE}"
 _GROUP_NAME = (("Process Group Name", "PG ID", "Process Group ID"), "VARCHAR")
 _GROUP_RANKS = (("Process Group Ranks",), "VARCHAR")
 _IS_CUT = "contains({0}, '...')"
+_CUT_GROUP = "cut_groups[group_prefix || {1}]"
 
 _COLLECTIVE = {
     "start_ns": _sql("start_ns"),
@@ -145,7 +147,7 @@ _COLLECTIVE = {
     "group_name": _text(*_GROUP_NAME[0]),
     "group_size": _arg("Group size", kind="INTEGER"),
     "group_ranks": Value(
-        f"case when not {_IS_CUT} then nullif(try_cast({{0}} as bigint[]), []) else cut_groups[{{1}}].ranks end",
+        f"case when not {_IS_CUT} then nullif(try_cast({{0}} as bigint[]), []) else {_CUT_GROUP}.ranks end",
         (_GROUP_RANKS, _GROUP_NAME),
     ),
     "comm_id": _text("NCCL communicator ID"),  # only in what `tracelab export` writes of an Nsight Systems report
@@ -155,11 +157,11 @@ _COLLECTIVE = {
     ),
     # torch writes these on ops alone, not on the kernels that they launch
     "group_start": Value(
-        f"coalesce({{2}}, case when {_IS_CUT} then cut_groups[{{1}}].start end)",
+        f"coalesce({{2}}, case when {_IS_CUT} then {_CUT_GROUP}.start end)",
         (_GROUP_RANKS, _GROUP_NAME, (("Global rank start",), "INTEGER")),
     ),
     "group_stride": Value(
-        f"coalesce({{2}}, case when {_IS_CUT} then cut_groups[{{1}}].stride end)",
+        f"coalesce({{2}}, case when {_IS_CUT} then {_CUT_GROUP}.stride end)",
         (_GROUP_RANKS, _GROUP_NAME, (("Global rank stride",), "INTEGER")),
     ),
     "is_p2p": Value(_IS_P2P, ((("Collective name",), "VARCHAR"),)),

@@ -1,9 +1,10 @@
 """Read the members of process groups from a trace's head, where its events list only the first 30 of them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tracelab.readers.kineto.mapping import GROUPS_TYPE, NO_GROUPS
+from tracelab.readers.kineto.mapping import GROUPS_TYPE
 
 
 @dataclass(frozen=True)
@@ -18,15 +19,17 @@ class CutGroup:
     ranks: tuple[int, ...] | None = None
 
 
-def render_groups(entries: list[dict[str, Any]]) -> str:
-    """Return SQL for a map from names to members, of entries of `pg_config` with lists of ranks."""
-    groups = {
+def describe_groups(entries: list[dict[str, Any]]) -> dict[str, CutGroup]:
+    """Return the members of groups by name, of entries of `pg_config` with lists of ranks."""
+    return {
         str(name): _describe_members(entry["ranks"])
         for entry in entries
         if isinstance(name := entry.get("pg_name"), str | int) and _are_ranks(entry["ranks"])
     }
-    if not groups:
-        return NO_GROUPS
+
+
+def render_groups(groups: Mapping[str, CutGroup]) -> str:
+    """Return SQL for a map from names to members, of at least one group."""
     names = ", ".join("'" + name.replace("'", "''") + "'" for name in groups)
     members = ", ".join(
         f"{{'start': {_sql(group.start)}, 'stride': {_sql(group.stride)}, 'ranks': {_sql(group.ranks)}}}"

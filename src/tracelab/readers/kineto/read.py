@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
@@ -24,6 +25,7 @@ from tracelab.readers.kineto.mapper import (
     Rows,
     borrow_connection,
     label_events,
+    label_group,
     split_by_label,
 )
 from tracelab.readers.kineto.metadata import TraceSummary, build_result, metadata_rows
@@ -31,6 +33,9 @@ from tracelab.readers.kineto.parser import borrow_parser, compiled_parser_proble
 from tracelab.readers.kineto.parser.types import ParsedChunk, ParserError
 from tracelab.readers.kineto.probe import Assumptions
 from tracelab.store.writer import Correction, Sink
+
+if TYPE_CHECKING:
+    from tracelab.readers.kineto.process_groups import CutGroup
 
 VERSION = "kineto-9"
 _FILE_ERRORS = (SourceError, ReaderBugError, OSError, duckdb.Error, pa.ArrowException)
@@ -44,6 +49,8 @@ class _Reading:
     path: Path
     sink: Sink
     assumptions: Assumptions
+    cut_groups: "dict[str, CutGroup]" = field(default_factory=dict)
+    """Members of process groups, of which the events list only the first ranks."""
     trace: Trace = field(default_factory=Trace)
     summary: TraceSummary = field(default_factory=TraceSummary)
 
@@ -70,7 +77,7 @@ def read_many(
         reading: _Reading | None = None
         with contextlib.suppress(*_FILE_ERRORS):
             started = _start(path, open_sink)
-            if not started.assumptions.large_groups:  # they are part of a file's queries
+            if all(group.ranks is None for group in started.cut_groups.values()):  # lists are long in a query
                 _read_events(started, queue, threads=1, progress=progress)
                 reading = started
         readings.append(reading)
@@ -97,11 +104,16 @@ def _map_together(connection: Connection, kind: int, tables: Sequence[tuple[_Rea
             Mapper(connection, reading.assumptions.gpu_pid).add_rows(kind, [events], counters)
             _put_rows(reading, counters)
         return
+    cut_groups = {
+        label_group(number, name): group
+        for number, (reading, _) in enumerate(tables)
+        for name, group in reading.cut_groups.items()
+    }
     mapped = Rows()
     labeled = [
         label_events(events, number, reading.assumptions.gpu_pid) for number, (reading, events) in enumerate(tables)
     ]
-    Mapper.of_many_files(connection).add_rows(kind, labeled, mapped)
+    Mapper.of_many_files(connection, _render_groups(cut_groups)).add_rows(kind, labeled, mapped)
     for table, rows in mapped.tables:
         for number, part in split_by_label(rows):
             _put_rows(tables[number][0], Rows(tables=[(table, part)]))
@@ -118,7 +130,19 @@ def _start(path: Path, open_sink: Callable[[int], Sink]) -> _Reading:
     reading = _Reading(path, open_sink(assumptions.rank), assumptions)
     if problem := compiled_parser_problem():
         reading.summary.diagnostics.note("parsed_in_python", problem)
+    if assumptions.large_groups:
+        from tracelab.readers.kineto.process_groups import describe_groups
+
+        reading.cut_groups = describe_groups(assumptions.large_groups)
     return reading
+
+
+def _render_groups(groups: "dict[str, CutGroup]") -> str:
+    if not groups:
+        return mapping.NO_GROUPS
+    from tracelab.readers.kineto.process_groups import render_groups
+
+    return render_groups(groups)
 
 
 def _read_events(reading: _Reading, queue: EventQueue, *, threads: int, progress: Callable[[int], None]) -> None:
@@ -173,11 +197,7 @@ def _read_chunks(
     """Read the chunks on several threads; parser, DuckDB and Arrow release the interpreter while they work."""
     assumptions = reading.assumptions
     pool = ReaderThreads(stream, reading.trace, reading.sink, reading.summary)
-    cut_groups = mapping.NO_GROUPS
-    if assumptions.large_groups:
-        from tracelab.readers.kineto.process_groups import render_groups
-
-        cut_groups = render_groups(assumptions.large_groups)
+    cut_groups = _render_groups(reading.cut_groups)
     with contextlib.ExitStack() as stack:
         readers = []
         for _ in range(threads):
