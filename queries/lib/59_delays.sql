@@ -74,17 +74,24 @@ with _last_entries as (  -- one row a collective
         on w.run = l.run and w.source = l.source and w.rank = l.rank and w.device is not distinct from l.device
     where w.rank = w.last_rank
 ),
-_sides as materialized (  -- of each pair the rank that waits, and the last one
+_waiters as materialized (  -- apart: joined at once, each lane meets each collective of its run
     select
-        p.id, p.run, p.last_rank, p.meeting, p.met_ns,
+        p.id, p.run, p.number, p.last_rank, p.meeting, p.met_ns,
         w.lane, p.entry_ns, p.last_entry_ns,
-        l.lane as last_lane,
-        l.entry_ns as last_rank_entry_ns,
-        l.last_entry_ns as last_rank_last_entry_ns,
-        greatest(p.last_entry_ns - w.first_ns, l.last_entry_ns - l.first_ns) as recorded_ns
+        p.last_entry_ns - w.first_ns as recorded_ns
     from query_table(pairs) as p
     join hint_small(lanes) as w
         on p.run = w.run and p.source = w.source and p.rank = w.rank and p.device is not distinct from w.device
+),
+_sides as materialized (  -- of each pair the rank that waits, and the last one
+    select
+        p.id, p.run, p.last_rank, p.meeting, p.met_ns,
+        p.lane, p.entry_ns, p.last_entry_ns,
+        l.lane as last_lane,
+        l.entry_ns as last_rank_entry_ns,
+        l.last_entry_ns as last_rank_last_entry_ns,
+        greatest(p.recorded_ns, l.last_entry_ns - l.first_ns) as recorded_ns
+    from _waiters as p
     join _last_entries as l on p.run = l.run and p.number = l.number
 )
 select
