@@ -1,5 +1,6 @@
 """Fixtures of all tests, and the order in which they run."""
 
+import atexit
 import gc
 import os
 import signal
@@ -78,10 +79,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_finish() -> None:
     """Keep the garbage collector from the thousands of tests: to look at them time and again is 5 % of a run.
 
-    They stay frozen to the end, where pytest collects five times.
+    They stay frozen until pytest has ended, which collects five times; modules in C report a leak of what stays longer.
     """
     gc.collect()
     gc.freeze()
+    atexit.register(gc.unfreeze)
     gc.set_threshold(50_000, 20, 50)
     gc.enable()
 
