@@ -11,6 +11,9 @@ RESULTS ?= gpu-check-out.tar.gz
 check: WORKERS := 2
 
 unexport PYTHONDONTWRITEBYTECODE  # each of some thousand processes would compile what it imports
+unexport PYTHONPATH  # a shell that names another checkout would have its modules run
+# Clusters often name their torch there.
+gpu-check: export PYTHONPATH := $(PYTHONPATH)
 
 # The lock pins what is installed, and what pip installs to build the package (newer pips ask for the second name).
 # Python compiles a module when it is first imported: most of the installed ones never are.

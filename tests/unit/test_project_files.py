@@ -1,7 +1,9 @@
 """Files that no Python code reads agree with the project: workflows, forms, hooks, Dockerfiles, versions."""
 
 import fnmatch
+import os
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -51,6 +53,30 @@ def test_an_action_has_a_version() -> None:
     used = [step["uses"] for step in steps() if "uses" in step]
     assert used
     assert [action for action in used if not re.fullmatch(r"[\w-]+/[\w-]+@(v\d+|release/v\d+)", action)] == []
+
+
+def environment_of(target: str, lines: str) -> set[str]:
+    """What a target prints of its environment, with lines added to the Makefile, where the shell sets PYTHONPATH."""
+    done = subprocess.run(
+        ["make", "--silent", "-f", "Makefile", "-f", "-", target],
+        input=lines,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": "/elsewhere"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(done.stdout.splitlines())
+
+
+def test_make_runs_the_modules_of_this_checkout_wherever_the_shell_points() -> None:
+    lines = environment_of("environment", "environment:\n\t@env\n")
+    assert f"PATH={os.environ['PATH']}" in lines
+    assert [line for line in lines if line.startswith("PYTHONPATH=")] == []
+
+
+def test_the_python_of_a_gpu_node_keeps_the_path_of_its_modules() -> None:
+    assert "PYTHONPATH=/elsewhere" in environment_of("gpu-check", "GPU_PYTHON := env;:\n")
 
 
 def test_workflows_call_targets_that_the_makefile_has() -> None:
