@@ -6,7 +6,7 @@ category as the file has it, and its current name in lower case), `ph`, `name`, 
 siblings, so that the parser returns them as columns; the others are kept as JSON. The conditions of `where` are
 evaluated on the shapes of events (`mapper.classify_shapes`), which have only a few names and one argument.
 `cut_groups` maps the names of process groups, of which events list only the first ranks, to their members; each key
-begins with `group_prefix`, which tells apart the groups of several files.
+begins with `group_prefix`, which distinguishes the groups of several files.
 """
 
 from dataclasses import dataclass, field
