@@ -3,8 +3,10 @@
 import gzip
 import json
 import sqlite3
+from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from tests.readers.damaged import FIRST, LAST
@@ -164,14 +166,15 @@ def test_strangers_cost_no_other_file(tmp_path: Path) -> None:
 
 
 def test_every_trace_in_a_directory_is_read(tmp_path: Path) -> None:
-    for number, place in enumerate(("a/one.json", "b/c/two.pt.trace.json", "three.json.gz")):
+    for number, place in enumerate(("a/one.json", "b/c/two.pt.trace.json", "three.json.gz", "four.json.zst")):
         path = tmp_path / "in" / place
         path.parent.mkdir(parents=True, exist_ok=True)
         text = trace(kernel(path.name, ts=number)).encode()
-        path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+        compress = {".gz": gzip.compress, ".zst": partial(pa.compress, codec="zstd", asbytes=True)}
+        path.write_bytes(compress.get(path.suffix, bytes)(text))
     (tmp_path / "in" / "README.md").write_text("# about these traces\n")
     lab = ingest_paths(tmp_path, [tmp_path / "in"])
-    assert sorted(lab.kernels) == ["one.json", "three.json.gz", "two.pt.trace.json"]
+    assert sorted(lab.kernels) == ["four.json.zst", "one.json", "three.json.gz", "two.pt.trace.json"]
 
 
 def test_empty_directory_is_no_crash(tmp_path: Path) -> None:

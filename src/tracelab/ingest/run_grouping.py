@@ -20,15 +20,16 @@ from tracelab.store.integrity import DamagedRowError, check_owner, list_rows, pa
 from tracelab.store.verification import parse_rows
 
 _SUFFIXES = re.compile(
-    r"(\.(pt|trace|json|gz|sqlite|csv|txt|log|nvprof|nvvp|ncu-repz?|nsys-rep|qdrep)|_pqtdir)+$", re.IGNORECASE
+    r"(\.(pt|trace|json|gz|zst|sqlite|csv|txt|log|nvprof|nvvp|ncu-repz?|nsys-rep|qdrep)|_pqtdir)+$", re.IGNORECASE
 )
 
 _HANDLER_NAME = re.compile(
-    r"(?P<process>.+(?<!rank)(?<!worker)(?<!step)(?<!epoch)_\d+)\.\d{13,19}\.pt\.trace\.json(\.gz)?", re.IGNORECASE
+    r"(?P<process>.+(?<!rank)(?<!worker)(?<!step)(?<!epoch)_\d+)\.\d{13,19}\.pt\.trace\.json(\.gz|\.zst)?",
+    re.IGNORECASE,
 )
 """How torch.profiler.tensorboard_trace_handler names files: host, process id and time; one file a profiler cycle."""
 
-_RANK_NAME = re.compile(r"(worker|rank)[-_]?\d+(\.\d{13,19})?\.pt\.trace\.json(\.gz)?", re.IGNORECASE)
+_RANK_NAME = re.compile(r"(worker|rank)[-_]?\d+(\.\d{13,19})?\.pt\.trace\.json(\.gz|\.zst)?", re.IGNORECASE)
 """The names that the handler writes for a `worker_name` that is only a rank: the run is in the folder's name alone."""
 
 

@@ -1,34 +1,44 @@
-"""Open files as streams of bytes, decompressing gzip; corrupt gzip files keep every byte before the corruption."""
+"""Open files as streams of bytes, decompressing gzip and zstd; corrupt files keep every byte before the corruption."""
 
 import io
 import mmap
+import re
 import zlib
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
+import pyarrow as pa
 from isal import isal_zlib
 
 from tracelab.readers.diagnostics import DiagnosticCounts
 
 GZIP_MAGIC = b"\x1f\x8b"
+_ZSTD_MAGIC = re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18")
+"""How a frame of zstd begins, or one that decoders skip: parallel compressors put it first."""
 _COMPRESSED_CHUNK_BYTES = 1 << 20
 _SALVAGED_BYTES = 1 << 14
 """How much of a corrupt member is decompressed at once: it can become a thousand times larger."""
+_SALVAGED_ZSTD_BYTES = 1 << 10
+"""How much of a corrupt zstd file is returned at once: the last such piece is lost."""
 _CHUNK_BYTES = 4 << 20
 _CHUNKS_AHEAD = 4
 _FIRST_BYTES = 1 << 18
 SNIFF_BYTES = 1 << 16  # the program's own output may precede the text of a profiler by some screens
 _GzipError = cast("type[Exception]", isal_zlib.error)  # isal's stub declares no exception
 _GZIP_WINDOW_BITS = 31  # zlib's window bits for a gzip member
+_MAGIC_BYTES = 4
+
+_Decompressor = Callable[[Path, DiagnosticCounts, Callable[[int], None]], Iterator[bytes]]
 
 
-def is_gzip(path: Path) -> bool:
-    """Whether the file begins like a gzip member."""
+def is_compressed(path: Path) -> bool:
+    """Return whether the file begins like one of gzip or zstd."""
     with path.open("rb") as file:
-        return file.read(2) == GZIP_MAGIC
+        return _find_decompressor(file.read(_MAGIC_BYTES)) is not None
 
 
 def read_head(path: Path) -> bytes:
@@ -42,9 +52,17 @@ def open_decompressed(path: Path, diagnostics: DiagnosticCounts, progress: Calla
 
     `progress` is called with the number of bytes read from the file, before decompression.
     """
-    if is_gzip(path):
-        return _ChunkStream(_run_on_thread(_gunzip(path, diagnostics, progress)))
-    return _ProgressFile(path, progress)
+    with path.open("rb") as file:
+        decompress = _find_decompressor(file.read(_MAGIC_BYTES))
+    if decompress is None:
+        return _ProgressFile(path, progress)
+    return _ChunkStream(_run_on_thread(decompress(path, diagnostics, progress)))
+
+
+def _find_decompressor(head: bytes) -> "_Decompressor | None":
+    if head.startswith(GZIP_MAGIC):
+        return _gunzip
+    return _decompress_zstd if _ZSTD_MAGIC.match(head) else None
 
 
 class _ProgressFile(io.FileIO):
@@ -135,7 +153,7 @@ def _gunzip(path: Path, diagnostics: DiagnosticCounts, progress: Callable[[int],
         while compressed:
             if not compressed.startswith(GZIP_MAGIC[: len(compressed)]):
                 if compressed.strip(b"\0"):
-                    diagnostics.note("gzip_trailing", f"{len(compressed)} bytes or more after the last member")
+                    diagnostics.note("compressed_trailing", f"{len(compressed)} bytes or more after the last member")
                 return
             member_start, yielded = file.tell() - len(compressed), 0
             member = isal_zlib.decompressobj(wbits=_GZIP_WINDOW_BITS)
@@ -143,7 +161,7 @@ def _gunzip(path: Path, diagnostics: DiagnosticCounts, progress: Callable[[int],
                 try:
                     data = member.decompress(compressed, _CHUNK_BYTES)
                 except _GzipError as error:
-                    diagnostics.note("gzip_broken", error)
+                    diagnostics.note("compressed_broken", error)
                     yield from _salvage(path, member_start, yielded)
                     return
                 yielded += len(data)
@@ -151,7 +169,7 @@ def _gunzip(path: Path, diagnostics: DiagnosticCounts, progress: Callable[[int],
                     yield data
                 compressed = member.unused_data if member.eof else member.unconsumed_tail or read_more()
             if not member.eof:
-                diagnostics.note("gzip_cut_off", "the last member has no end")
+                diagnostics.note("compressed_cut_off", "the last member has no end")
                 yield member.flush()
                 return
             compressed = compressed or read_more()
@@ -177,3 +195,40 @@ def _salvage(path: Path, member_start: int, skip: int) -> Iterator[bytes]:
             member = attempt
             yield data[skip:]
             skip = max(0, skip - len(data))
+
+
+def _decompress_zstd(path: Path, diagnostics: DiagnosticCounts, progress: Callable[[int], None]) -> Iterator[bytes]:
+    """Yield the content of all frames, at most a chunk at a time."""
+    yielded, seen = 0, 0
+    with path.open("rb") as file, pa.CompressedInputStream(file, "zstd") as stream:
+        try:
+            while data := stream.read(_CHUNK_BYTES):
+                progress(file.tell() - seen)
+                yielded, seen = yielded + len(data), file.tell()
+                yield data
+        except OSError as error:
+            diagnostics.note(*_describe_zstd_error(error))
+        else:
+            return
+    yield from _salvage_zstd(path, yielded)
+
+
+def _describe_zstd_error(error: OSError) -> tuple[str, str]:
+    """Return the code of a diagnostic, and its sample. Raises an error of the operating system."""
+    if error.errno is not None:
+        raise error
+    problem = str(error)
+    if "Truncated" in problem:
+        return "compressed_cut_off", "the last frame has no end"
+    if "Unknown frame descriptor" in problem:
+        return "compressed_trailing", "it begins like no frame of zstd"
+    return "compressed_broken", problem
+
+
+def _salvage_zstd(path: Path, skip: int) -> Iterator[bytes]:
+    """Yield what is before the corruption, after the first `skip` bytes: the call that fails returns nothing."""
+    with path.open("rb") as file, pa.CompressedInputStream(file, "zstd") as stream, suppress(OSError):
+        while skip:
+            skip -= len(stream.read(min(skip, _CHUNK_BYTES)))
+        while data := stream.read(_SALVAGED_ZSTD_BYTES):
+            yield data

@@ -25,17 +25,17 @@ Messages = Mapping[str, tuple[str, str, str | None]]
 sample; [event|events] becomes its first form for a count of one, else its second."""
 
 COMMON_MESSAGES: Messages = {
-    "gzip_cut_off": (
+    "compressed_cut_off": (
         "error",
-        "The gzip data ends before its end mark; what could be decompressed was kept.",
+        "The compressed data ends before its end mark; what could be decompressed was kept.",
         "Copy the file again, or give the process time to finish writing.",
     ),
-    "gzip_broken": (
+    "compressed_broken": (
         "error",
-        "The gzip data is corrupt ({sample}); everything before the corruption was kept.",
+        "The compressed data is corrupt ({sample}); everything before the corruption was kept.",
         "Copy the file again.",
     ),
-    "gzip_trailing": ("warning", "Other data follows the gzip data: {sample}; it was not read.", None),
+    "compressed_trailing": ("warning", "Other data follows the compressed data: {sample}; it was not read.", None),
     "negative_duration": (
         "warning",
         "{n} [event ends before it begins; it counts as a call and has|"

@@ -62,11 +62,13 @@ def probe_file(path: Path) -> Probe:
 
 def no_events_error(path: Path, trace: Trace, diagnostics: DiagnosticCounts) -> SourceError:
     """Return the error for a file without events: damaged before the first one, or not a trace."""
-    if diagnostics.counts["gzip_cut_off"]:
-        problem = "is cut off before its first trace event: the gzip data ends before its end mark; copy the file again"
+    if diagnostics.counts["compressed_cut_off"]:
+        problem = (
+            "is cut off before its first trace event: the compressed data ends before its end mark; copy the file again"
+        )
         return SourceError(path, problem)
-    if diagnostics.counts["gzip_broken"]:
-        return SourceError(path, "is damaged before its first trace event: corrupt gzip data; copy the file again")
+    if diagnostics.counts["compressed_broken"]:
+        return SourceError(path, "is damaged before its first trace event: corrupt compression; copy the file again")
     if trace.is_head_too_long:
         problem = "holds no key traceEvents in its first 64 MB; export the trace without the long key before it"
         return NotProfilerDataError(path, problem)
@@ -84,7 +86,7 @@ def read_assumptions(path: Path) -> Assumptions:
 def time_span_ns(path: Path) -> tuple[int, int] | None:
     """Return when a trace begins and ends, to a microsecond; decompresses the whole file where it is compressed."""
     trace, head, tail = _read_both_ends(path)
-    if decompress.is_gzip(path):
+    if decompress.is_compressed(path):
         with decompress.open_decompressed(path, DiagnosticCounts(), lambda _: None) as stream:
             while chunk := decompress.read_chunk(stream, HEAD_BYTES):
                 tail = (tail + bytes(chunk))[-HEAD_BYTES:]
@@ -133,7 +135,7 @@ def _read_both_ends(path: Path) -> tuple[Trace, bytes, bytes]:
         trace, head = read_trace_head(stream)
     trace.diagnostics.merge(diagnostics)
     tail = b""
-    if not decompress.is_gzip(path):
+    if not decompress.is_compressed(path):
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - HEAD_BYTES))
             tail = file.read()

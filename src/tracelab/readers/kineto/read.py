@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 VERSION = "kineto-9"
 _FILE_ERRORS = (SourceError, ReaderBugError, OSError, duckdb.Error, pa.ArrowException)
-_GZIP_RATIO = 16  # how many times larger a decompressed trace is, roughly
+_COMPRESSION_RATIO = 16  # how many times larger a decompressed trace is, roughly
 
 
 @dataclass
@@ -187,7 +187,7 @@ def _finish(reading: _Reading) -> ReadResult:
 
 def _count_useful_threads(path: Path) -> int:
     """Return how many full chunks the file has, by its size; a single chunk keeps its order, repaired events last."""
-    size_bytes = path.stat().st_size * (_GZIP_RATIO if decompress.is_gzip(path) else 1)
+    size_bytes = path.stat().st_size * (_COMPRESSION_RATIO if decompress.is_compressed(path) else 1)
     return max(1, round(size_bytes / CHUNK_BYTES))
 
 

@@ -68,14 +68,13 @@ def _import_ncu_report(path: Path) -> Any:  # noqa: ANN401 - NVIDIA's module dec
 
 @contextmanager
 def _readable_copy(path: Path, report: ReportBuilder, progress: Callable[[int], None]) -> Iterator[Path]:
-    """Yield the report without gzip, and with a suffix that shows whether it is zstd."""
-    suffix = ".ncu-rep" if decompress.read_head(path).startswith(b"NVR\0") else ".ncu-repz"
-    if path.suffix == suffix and not decompress.is_gzip(path):
+    """Yield the report decompressed (a .ncu-repz is zstd), with the suffix by which the module knows that."""
+    if path.suffix == ".ncu-rep" and not decompress.is_compressed(path):
         progress(path.stat().st_size)
         yield path
         return
     with tempfile.TemporaryDirectory(dir=process_folder()) as folder:
-        copy = Path(folder) / f"report{suffix}"
+        copy = Path(folder) / "report.ncu-rep"
         with decompress.open_decompressed(path, report.diagnostics, progress) as stream, copy.open("wb") as out:
             while chunk := decompress.read_chunk(stream, _COPIED_BYTES):
                 out.write(chunk)

@@ -3,15 +3,12 @@
 import re
 from pathlib import Path
 
-import pyarrow as pa
-
 from tracelab.readers.base import Probe
 from tracelab.readers.diagnostics import rank_from_name
 
 VERSION = "ncu-1"
 DESCRIPTION = "a report of Nsight Compute (ncu) as CSV, text or .ncu-rep"
 REPORT_MAGIC = b"NVR\0"
-ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _OWN_MESSAGE = re.compile(r"==(?:PROF|ERROR|WARNING)==")
 _NVPROF = re.compile(r"==\d+== (?:NVPROF|Profiling)|========")
 _SESSION = re.compile(r'"?(?:Launch|Session|Device) Attribute(?:","|  )')
@@ -48,13 +45,5 @@ def time_span_ns(path: Path) -> tuple[int, int] | None:  # noqa: ARG001 - the co
 
 
 def is_report(head: bytes) -> bool:
-    """Return whether these are the first bytes of a .ncu-rep, or of a .ncu-repz, which is compressed with zstd."""
-    if head.startswith(REPORT_MAGIC):
-        return True
-    if not head.startswith(ZSTD_MAGIC):
-        return False
-    try:
-        with pa.CompressedInputStream(pa.BufferReader(head), "zstd") as stream:
-            return bool(stream.read(len(REPORT_MAGIC)) == REPORT_MAGIC)
-    except (OSError, pa.ArrowException):
-        return False
+    """Return whether these are the first bytes of a .ncu-rep, or the decompressed ones of a .ncu-repz."""
+    return head.startswith(REPORT_MAGIC)

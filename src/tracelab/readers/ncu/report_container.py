@@ -6,13 +6,9 @@ and a payload of entries. Headers and entries are Protobuf messages, each behind
 
 import struct
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
-
-import pyarrow as pa
+from typing import BinaryIO
 
 from tracelab.readers.ncu.probe import REPORT_MAGIC
 
@@ -66,7 +62,7 @@ class _Cursor:
 
 def count_undeclared_entries(path: Path) -> int:
     """Return how many entries the blocks hold beyond those that they declare. Raises DamagedReportError."""
-    with _open_content(path) as stream:
+    with path.open("rb") as stream:
         cursor = _Cursor(stream)
         if cursor.read_whole(len(REPORT_MAGIC)) != REPORT_MAGIC:
             raise DamagedReportError("has no header")
@@ -78,20 +74,6 @@ def count_undeclared_entries(path: Path) -> int:
             entries = _count_entries(cursor, numbers.pop(_PAYLOAD_BYTES, 0))
             undeclared += max(0, entries - numbers.total())
         return undeclared
-
-
-@contextmanager
-def _open_content(path: Path) -> Iterator[BinaryIO]:
-    with path.open("rb") as file:
-        if file.read(len(REPORT_MAGIC)) == REPORT_MAGIC:
-            file.seek(0)
-            yield file
-            return
-    try:
-        with path.open("rb") as packed, pa.CompressedInputStream(packed, "zstd") as stream:
-            yield cast("BinaryIO", stream)
-    except OSError as error:
-        raise DamagedReportError("has broken zstd data") from error
 
 
 def _count_entries(cursor: _Cursor, payload_bytes: int) -> int:

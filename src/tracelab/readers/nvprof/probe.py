@@ -70,7 +70,7 @@ def is_database(path: Path) -> bool:
 @contextlib.contextmanager
 def as_file(path: Path, diagnostics: DiagnosticCounts) -> Iterator[Path]:
     """Yield a database as SQLite opens it; a compressed one is decompressed to a temporary file."""
-    if not decompress.is_gzip(path):
+    if not decompress.is_compressed(path):
         yield path
         return
     with tempfile.TemporaryDirectory(dir=process_folder()) as folder:

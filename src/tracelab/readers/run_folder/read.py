@@ -25,7 +25,7 @@ _TIMESTAMPED = ("steps", "host_samples")
 """Kinds whose rows have Unix times."""
 _RENAMED_KEYS = {"ceilings": {"what": "metric"}}
 """Keys that recordings made before a column's renaming have, by kind of file."""
-_LOSSES = ("line_lost", "line_too_long", "cut_off", "gzip_cut_off", "gzip_broken")
+_LOSSES = ("line_lost", "line_too_long", "cut_off", "compressed_cut_off", "compressed_broken")
 
 
 class _CountingSink:
