@@ -31,8 +31,8 @@
 -- of_whole_ratio = "total / whole."
 -- whole = "own of all nodes of the run and rank, added up."
 -- ///
-with recursive calls as materialized (
-    select row_number() over () as id, *
+with recursive recorded as not materialized (
+    select row_number() over () as place, *
     from (
         select
             run, source, rank, pid, tid, start_ns, end_ns,
@@ -40,46 +40,28 @@ with recursive calls as materialized (
         from python_frames
         where matches(run, $run) and matches(rank, $rank) and has_valid_interval(start_ns, end_ns)
             and ($by <> 'module' or starts_with(name, 'nn.Module: '))
+        -- /// if by = stack
         union all
         select run, source, rank, pid, tid, start_ns, end_ns, name
         from ops
         where $by = 'stack' and matches(run, $run) and matches(rank, $rank) and has_valid_interval(start_ns, end_ns)
+        -- /// end
     )
 ),
 names as materialized (  -- a method of each object of a class has one name
-    select name, dense_rank() over (order by frame) as code, frame
-    from (select name, regexp_replace(name, ' at 0x[0-9a-fA-F]+', '', 'g') as frame from (select distinct name from calls))
+    select run, rank, name, frame, dense_rank() over (order by run, rank, frame) as kind
+    from (
+        select run, rank, name, regexp_replace(name, ' at 0x[0-9a-fA-F]+', '', 'g') as frame
+        from (select distinct run, rank, name from recorded)
+    )
 ),
-nest as materialized (
-    from nesting('calls')
+kinds as materialized (
+    select distinct kind, run, rank, frame from names
 ),
-named as materialized (
-    select n.id, n.parent, coalesce(n.depth, 1) as depth, n.end_ns - n.start_ns as dur_ns, c.run, c.rank, s.code
-    from nest as n
-    join calls as c on n.id = c.id
-    join names as s on c.name is not distinct from s.name
-),
-found_places(id, run, rank, code, dur_ns, depth, node, above) as (  -- calls of one name below one node are one node
-    select id, run, rank, code, dur_ns, depth, min(id) over (partition by run, rank, code), null::bigint
-    from named
-    where parent is null
-    union all
-    select n.id, n.run, n.rank, n.code, n.dur_ns, n.depth, min(n.id) over (partition by p.node, n.code), p.node
-    from found_places as p
-    join named as n on n.parent = p.id
-),
-places as materialized (
-    from found_places
-),
-nodes as materialized (
-    select
-        node, any_value(run) as run, any_value(rank) as rank, any_value(code) as code, any_value(depth) as depth,
-        any_value(above) as above, count(*) as calls, sum(dur_ns) as dur_ns
-    from places
-    group by node
-),
-inner_times as (
-    select above as node, sum(dur_ns) as dur_ns from nodes where above is not null group by above
+calls as not materialized (  -- the last 31 bits of a call's id are its kind, those before its place in the trace
+    select (r.place << 31) + n.kind as id, r.run, r.source, r.pid, r.tid, r.start_ns, r.end_ns
+    from recorded as r
+    join hint_small('names') as n on r.run = n.run and r.rank = n.rank and r.name is not distinct from n.name
 ),
 host_ops as materialized (
     select
@@ -110,15 +92,45 @@ allocations as materialized (
         $measure = case when device is null then 'cpu_memory' else 'gpu_memory' end and size_bytes > 0
         and matches(run, $run) and matches(rank, $rank)
 ),
-points as materialized (  -- with the places of forward ops, as numbers below 0
-    select id, run, source, pid, tid, at_ns from launches
+laid as materialized (  -- with points, as calls without duration: ids of launches and allocations are odd numbers below 0,
+    from calls  -- those of the places of forward ops even ones
     union all
-    select id, run, source, pid, tid, at_ns from allocations
+    select 1 - 2 * id, run, source, pid, tid, at_ns, at_ns from launches
     union all
-    select -id, run, source, pid, tid, at_ns from forward_points('host_ops')
+    select 1 - 2 * id, run, source, pid, tid, at_ns, at_ns from allocations
+    union all
+    select -2 * id, run, source, pid, tid, at_ns, at_ns from forward_points('host_ops')
+),
+nest as materialized (
+    select id, parent, end_ns - start_ns as dur_ns from nesting('laid')
+),
+found_places(id, node, above, dur_ns) as (  -- calls of one kind below one node are one node: the first of them
+    select id, min(id) over (partition by id & 2147483647), null::bigint, dur_ns
+    from nest
+    where parent is null and id > 0
+    union all
+    select n.id, min(n.id) over (partition by p.node, n.id & 2147483647), p.node, n.dur_ns
+    from found_places as p
+    join nest as n on n.parent = p.id
+    where n.id > 0
+),
+places as materialized (
+    from found_places
+),
+nodes as materialized (
+    select p.node, k.run, k.rank, k.frame, p.above, p.calls, p.dur_ns
+    from (
+        select node, any_value(above) as above, count(*) as calls, sum(dur_ns) as dur_ns
+        from places
+        group by node
+    ) as p
+    join kinds as k on p.node & 2147483647 = k.kind
+),
+inner_times as (
+    select above as node, sum(dur_ns) as dur_ns from nodes where above is not null group by above
 ),
 callers as materialized (
-    select id, parent as call from innermost_nested('nest', 'calls', 'points')
+    select id, parent as call from nest where id < 0 and parent is not null
 ),
 weighted as (
     select id, run, rank, weight from activity
@@ -130,9 +142,9 @@ weights as materialized (
     from (
         select w.run, w.rank, p.node, d.id is null and f.id is not null as is_backward, w.weight
         from weighted as w
-        left join callers as d on w.id = d.id
+        left join callers as d on 1 - 2 * w.id = d.id
         left join innermost_backward('host_ops', 'launches') as b on w.id = b.id
-        left join callers as f on -b.op = f.id
+        left join callers as f on -2 * b.op = f.id
         left join places as p on coalesce(d.call, f.call) = p.id
         union all
         select n.run, n.rank, n.node, false, n.dur_ns - coalesce(i.dur_ns, 0)
@@ -170,15 +182,14 @@ numbered as materialized (
     select
         l.run, l.rank, l.is_backward, l.node, n.above, l.own, l.total,
         coalesce(n.depth, 0) + case when l.is_backward or l.node is null then 1 else 0 end as depth,
-        case when l.node is not null then s.frame when l.is_backward then '(backward)' else '(no frame)' end as frame,
+        case when l.node is not null then n.frame when l.is_backward then '(backward)' else '(no frame)' end as frame,
         case when not l.is_backward then n.calls end as calls,
         row_number() over (
-            partition by l.run, l.rank order by coalesce(n.depth, 0), l.is_backward, l.total desc, s.frame, l.node
+            partition by l.run, l.rank order by coalesce(n.depth, 0), l.is_backward, l.total desc, n.frame, l.node
         ) as number,
         sum(l.own) over (partition by l.run, l.rank) as whole
     from listed as l
-    left join nodes as n on l.node = n.node
-    left join (select code, any_value(frame) as frame from names group by code) as s on n.code = s.code
+    left join (select n.*, len(p.path) as depth from nodes as n join lines as p using (node)) as n on l.node = n.node
 )
 select
     n.run, n.rank,
