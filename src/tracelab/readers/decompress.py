@@ -9,12 +9,14 @@ from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import pyarrow as pa
 from isal import isal_zlib
 
 from tracelab.readers.diagnostics import DiagnosticCounts
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18")
@@ -200,7 +202,7 @@ def _salvage(path: Path, member_start: int, skip: int) -> Iterator[bytes]:
 def _decompress_zstd(path: Path, diagnostics: DiagnosticCounts, progress: Callable[[int], None]) -> Iterator[bytes]:
     """Yield the content of all frames, at most a chunk at a time."""
     yielded, seen = 0, 0
-    with path.open("rb") as file, pa.CompressedInputStream(file, "zstd") as stream:
+    with path.open("rb") as file, _open_frames(file) as stream:
         try:
             while data := stream.read(_CHUNK_BYTES):
                 progress(file.tell() - seen)
@@ -211,6 +213,12 @@ def _decompress_zstd(path: Path, diagnostics: DiagnosticCounts, progress: Callab
         else:
             return
     yield from _salvage_zstd(path, yielded)
+
+
+def _open_frames(file: io.BufferedReader) -> "pa.CompressedInputStream":
+    import pyarrow as pa  # here, because hashing starts with this module, before Arrow's memory pool is chosen
+
+    return pa.CompressedInputStream(file, "zstd")
 
 
 def _describe_zstd_error(error: OSError) -> tuple[str, str]:
@@ -227,7 +235,7 @@ def _describe_zstd_error(error: OSError) -> tuple[str, str]:
 
 def _salvage_zstd(path: Path, skip: int) -> Iterator[bytes]:
     """Yield what is before the corruption, after the first `skip` bytes: the call that fails returns nothing."""
-    with path.open("rb") as file, pa.CompressedInputStream(file, "zstd") as stream, suppress(OSError):
+    with path.open("rb") as file, _open_frames(file) as stream, suppress(OSError):
         while skip:
             skip -= len(stream.read(min(skip, _CHUNK_BYTES)))
         while data := stream.read(_SALVAGED_ZSTD_BYTES):
