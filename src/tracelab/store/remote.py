@@ -6,24 +6,20 @@ row removes a source, and the highest generation counts. Nothing is locked, and 
 """
 
 import hashlib
-import importlib
-import os
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tracelab import schema, temp_folders
-from tracelab.errors import NoDataError, StoreError, UsageError
-from tracelab.store import integrity
+from tracelab.errors import NoDataError, UsageError
+from tracelab.store import buckets, integrity
 from tracelab.store.commit import render_rows
 from tracelab.store.verification import parse_rows
 
-SCHEMES = ("s3", "gs", "az")
 _URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<rest>.*)")
 _ROW_KEY = re.compile(r"sources/run=(?P<run>[^/]+)/(?P<part>[^/.]+)(\.g(?P<generation>\d+))?\.parquet")
 _TOKEN_LENGTH = 12
@@ -49,8 +45,8 @@ class _Row(NamedTuple):
 
 def _check_url(url: str) -> None:
     match = _URL.fullmatch(url)
-    if match is None or match["scheme"] not in SCHEMES or not match["rest"].strip("/"):
-        listed = ", ".join(f"{scheme}://BUCKET/PATH" for scheme in SCHEMES)
+    if match is None or match["scheme"] not in buckets.SCHEMES or not match["rest"].strip("/"):
+        listed = ", ".join(f"{scheme}://BUCKET/PATH" for scheme in buckets.SCHEMES)
         raise UsageError(f"{url}: not the address of a store; write a folder, or {listed}")
 
 
@@ -65,7 +61,7 @@ def fetch(url: str, tables: Iterable[str] = tuple(schema.BY_NAME), *, may_be_emp
         folder = temp_folders.new_path("store")
         folder.mkdir()
         try:
-            with _explain_errors(url):
+            with buckets.explain_errors(url):
                 rows = [row for row in _latest_rows(bucket, "sources") if row.size_bytes]
                 if not rows and not may_be_empty:
                     problem = "contains no ingested trace"
@@ -86,7 +82,7 @@ def push(folder: Path, url: str, *, replace: bool, superseded: Sequence[str] = (
     """
     bucket = _connect(url)
     committed = False
-    with _explain_errors(url):
+    with buckets.explain_errors(url):
         for row_path in integrity.list_files(folder, "sources"):
             run = row_path.parent.name.removeprefix("run=")
             committed = _push_source(bucket, folder, row_path, replace=replace)
@@ -103,13 +99,13 @@ def _push_source(bucket: Any, folder: Path, row_path: Path, *, replace: bool) ->
     keys = _table_keys(content, run_folder, row_path.stem, manifest.files)
 
     def put(table: str) -> None:
-        _obstore().put(bucket, keys[table], folder / table / run_folder / row_path.name)
+        buckets.obstore().put(bucket, keys[table], folder / table / run_folder / row_path.name)
 
     with ThreadPoolExecutor(_TRANSFERS) as pool:
         list(pool.map(put, keys))
     committed = _commit_row(bucket, run_folder.removeprefix("run="), row_path.stem, content, replace=replace)
     if not committed:
-        _obstore().delete(bucket, list(keys.values()))
+        buckets.obstore().delete(bucket, list(keys.values()))
     return committed
 
 
@@ -121,8 +117,8 @@ def _commit_row(bucket: Any, run: str, part: str, content: bytes, *, replace: bo
             return False
         row = _Row(run, part, older[0].generation + 1 if older else 1, len(content))
         try:
-            _obstore().put(bucket, row.key, content, mode="create")
-        except _errors().AlreadyExistsError:
+            buckets.obstore().put(bucket, row.key, content, mode="create")
+        except buckets.errors().AlreadyExistsError:
             continue
         for old in older:
             _empty(bucket, old)
@@ -131,23 +127,26 @@ def _commit_row(bucket: Any, run: str, part: str, content: bytes, *, replace: bo
 
 def _empty(bucket: Any, row: _Row) -> None:  # noqa: ANN401
     """Empty the row of an older generation, and delete its tables."""
-    content = bytes(_obstore().get(bucket, row.key).bytes())
+    content = bytes(buckets.obstore().get(bucket, row.key).bytes())
     manifest = integrity.parse_manifest(content) if content else None
     if manifest is not None:
-        _obstore().put(bucket, row.key, b"")
+        buckets.obstore().put(bucket, row.key, b"")
         keys = _table_keys(content, f"run={row.run}", row.part, manifest.files)
-        _obstore().delete(bucket, list(keys.values()))
+        buckets.obstore().delete(bucket, list(keys.values()))
 
 
 def _download(bucket: Any, folder: Path, row: _Row, *, tables: set[str]) -> None:  # noqa: ANN401
-    content = bytes(_obstore().get(bucket, row.key).bytes())
+    content = bytes(buckets.obstore().get(bucket, row.key).bytes())
     if not content:  # emptied since it was listed
         raise FileNotFoundError(row.key)
     manifest = integrity.parse_manifest(content)
     run_folder = f"run={row.run}"
     keys = _table_keys(content, run_folder, row.part, manifest.files if manifest else ())
     for table in tables.intersection(keys):
-        _write(folder / table / run_folder / f"{row.part}.parquet", bytes(_obstore().get(bucket, keys[table]).bytes()))
+        _write(
+            folder / table / run_folder / f"{row.part}.parquet",
+            bytes(buckets.obstore().get(bucket, keys[table]).bytes()),
+        )
     _write(folder / "sources" / run_folder / f"{row.part}.parquet", content)
 
 
@@ -165,7 +164,7 @@ def _table_keys(row: bytes, run_folder: str, part: str, tables: Iterable[str]) -
 def _latest_rows(bucket: Any, prefix: str) -> list[_Row]:  # noqa: ANN401
     """Return the row of the highest generation of each source below a prefix, an empty one where it was removed."""
     rows: dict[tuple[str, str], _Row] = {}
-    for batch in _obstore().list(bucket, prefix):
+    for batch in buckets.obstore().list(bucket, prefix):
         for item in batch:
             if match := _ROW_KEY.fullmatch(item["path"]):
                 row = _Row(match["run"], match["part"], int(match["generation"] or 1), item["size"])
@@ -173,37 +172,6 @@ def _latest_rows(bucket: Any, prefix: str) -> list[_Row]:  # noqa: ANN401
     return list(rows.values())
 
 
-def _connect(url: str) -> Any:  # noqa: ANN401 - obstore's stores have no common type at run time
-    """Open a bucket with the credentials of the environment, such as AWS_ACCESS_KEY_ID and AWS_ENDPOINT_URL."""
+def _connect(url: str) -> Any:  # noqa: ANN401
     _check_url(url)
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
-    options: dict[str, Any] = {"client_options": {"allow_http": True}} if endpoint.startswith("http://") else {}
-    if endpoint and url.startswith("s3://"):
-        options["endpoint"] = endpoint
-    with _explain_errors(url):
-        return importlib.import_module("obstore.store").from_url(url, **options)
-
-
-def _obstore() -> Any:  # noqa: ANN401
-    return importlib.import_module("obstore")
-
-
-def _errors() -> Any:  # noqa: ANN401
-    return importlib.import_module("obstore.exceptions")
-
-
-@contextmanager
-def _explain_errors(url: str) -> Iterator[None]:
-    """Replace an error of obstore by a sentence; a missing object stays a FileNotFoundError."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise UsageError(f"{url} needs obstore; run `pip install 'tracelab[cloud]'`") from error
-    except FileNotFoundError as error:
-        if "NoSuchBucket" in str(error):
-            raise StoreError(f"{url}: no such bucket; create it first") from error
-        raise
-    except Exception as error:
-        if type(error).__module__.startswith("obstore"):
-            raise StoreError(f"{url}: {str(error).splitlines()[0]}; check the address and its credentials") from error
-        raise
+    return buckets.connect(url)

@@ -1,0 +1,73 @@
+"""Open buckets of object storage, list and read their objects; errors become sentences."""
+
+import importlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tracelab.errors import StoreError, UsageError
+
+SCHEMES = ("s3", "gs", "az")
+
+
+def connect(url: str) -> Any:  # noqa: ANN401 - obstore's stores have no common type at run time
+    """Open a bucket, or what is below a prefix, with the credentials of the environment.
+
+    Those are variables such as AWS_ACCESS_KEY_ID and AWS_ENDPOINT_URL.
+    """
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+    is_plain = url.startswith("http://") or endpoint.startswith("http://")
+    options: dict[str, Any] = {"client_options": {"allow_http": True}} if is_plain else {}
+    if endpoint and url.startswith("s3://"):
+        options["endpoint"] = endpoint
+    with explain_errors(url):
+        return importlib.import_module("obstore.store").from_url(url, **options)
+
+
+def list_keys(bucket: Any, prefix: str) -> list[str]:  # noqa: ANN401
+    """Return the keys below a prefix, which ends with a part of the path, in order."""
+    return sorted(item["path"] for batch in obstore().list(bucket, prefix or None) for item in batch)
+
+
+def has_object(bucket: Any, key: str) -> bool:  # noqa: ANN401
+    """Return whether there is an object with this key."""
+    try:
+        obstore().head(bucket, key)
+    except FileNotFoundError as error:
+        if "NoSuchBucket" in str(error):
+            raise
+        return False
+    return True
+
+
+def iterate_object(bucket: Any, key: str, chunk_bytes: int) -> Iterator[bytes]:  # noqa: ANN401
+    """Yield the content of an object, as it arrives."""
+    yield from map(bytes, obstore().get(bucket, key).stream(min_chunk_size=chunk_bytes))
+
+
+def obstore() -> Any:  # noqa: ANN401
+    """Return the library, which is an extra."""
+    return importlib.import_module("obstore")
+
+
+def errors() -> Any:  # noqa: ANN401
+    """Return the library's classes of errors."""
+    return importlib.import_module("obstore.exceptions")
+
+
+@contextmanager
+def explain_errors(url: str) -> Iterator[None]:
+    """Replace an error of obstore by a sentence; a missing object stays a FileNotFoundError."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise UsageError(f"{url} needs obstore; run `pip install 'tracelab[cloud]'`") from error
+    except FileNotFoundError as error:
+        if "NoSuchBucket" in str(error):
+            raise StoreError(f"{url}: no such bucket; create it first") from error
+        raise
+    except Exception as error:
+        if type(error).__module__.startswith("obstore"):
+            raise StoreError(f"{url}: {str(error).splitlines()[0]}; check the address and its credentials") from error
+        raise
