@@ -34,7 +34,7 @@
 -- by = "wait_ns"
 -- cost = { ns = "lost_ns", rows = "step is not null", of = "case when device is null and lost_ns is not null then step_ns end", adds = true, topics = ["data"], detail = 2 }
 -- text = "[{where}: ]step {step} waits for data for {wait_ns of step_ns} of its time[; its GPU idles for {window_idle_ns} of that within its window]."
--- every = "{where} wait for data for {wait_ns of step_ns} of their time[; of that the GPUs idle for {window_idle_ns of wait_ns} within their windows]."
+-- every = "{where} wait for data for {wait_ns of step_ns} of their time[, longest in step {step} of rank {rank}][; of that the GPUs idle for {window_idle_ns of wait_ns} within their windows]."
 -- advice = "More loader workers, `persistent_workers`, a faster decoder, or a cache of what is decoded."
 -- ///
 with marked as (

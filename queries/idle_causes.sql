@@ -12,7 +12,7 @@
 -- show = ["run", "rank", "device", "idle_ns", "idle_ratio", "host_ratio", "dependency_ratio", "overhead_ratio"]
 -- chart = { kind = "stacked", x = "rank", y = ["host_ns", "dependency_ns", "overhead_ns", "unknown_ns"], by = "run" }
 -- [params]
--- common = ["run", "rank", "device"]
+-- common = ["run", "rank", "device", "step_name"]
 -- min_gap_ns = { default = 30000, about = "a longer gap before work that was launched in time is a dependency, not overhead" }
 -- [columns]
 -- common = ["run", "rank", "device", "window_ns", "idle_ns"]
@@ -31,6 +31,9 @@
 -- overhead_gaps = "Those of overhead_ns."
 -- unknown_gaps = "Those of unknown_ns."
 -- longest_gap_ns = "The longest gap."
+-- host_step = "The step with most of host_ns: that which launched what ended the gaps; NULL where no range marks steps."
+-- dependency_step = "The step with most of dependency_ns."
+-- overhead_step = "The step with most of overhead_ns."
 -- [report]
 -- section = "launches"
 -- order = 1
@@ -42,24 +45,27 @@
 -- by = "host_ns"
 -- cost = { ns = "host_ns", adds = true, topics = ["host", "data"], detail = 1 }
 -- next = "launch_latency"
--- text = "{where} waits for the host for {host_ns of window_ns} of its window."
--- every = "{where} wait for the host for {host_ns of window_ns} of their windows."
+-- text = "{where} waits for the host for {host_ns of window_ns} of its window[, worst in step {host_step}]."
+-- every = "{where} wait for the host for {host_ns of window_ns} of their windows[, worst in step {host_step} of rank {rank}]."
+-- step = "host_step"
 -- advice = "Launch fewer, larger kernels: fuse or compile, use CUDA graphs, take synchronizations and the data loader out of the way."
 -- [[report.findings]]
 -- when = "dependency_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "dependency_ns"
 -- cost = { ns = "dependency_ns", adds = true, topics = ["dependency"], detail = 1 }
 -- next = "stream_summary"
--- text = "{where} waits for {dependency_ns of window_ns} of its window with work launched long before: other streams, other devices, or a synchronization hold it up."
--- every = "{where} wait for {dependency_ns of window_ns} of their windows with work launched long before: other streams, other devices, or a synchronization hold it up."
+-- text = "{where} waits for {dependency_ns of window_ns} of its window with work launched long before[, worst in step {dependency_step}]: other streams, other devices, or a synchronization hold it up."
+-- every = "{where} wait for {dependency_ns of window_ns} of their windows with work launched long before[, worst in step {dependency_step} of rank {rank}]: other streams, other devices, or a synchronization hold it up."
+-- step = "dependency_step"
 -- advice = "See communication and copies."
 -- [[report.findings]]
 -- when = "overhead_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "overhead_ns"
 -- cost = { ns = "overhead_ns", adds = true, topics = ["launches"], detail = 1 }
 -- next = "kernel_summary"
--- text = "{where} spends {overhead_ns of window_ns} of its window in short gaps between one kernel and the next."
--- every = "{where} spend {overhead_ns of window_ns} of their windows in short gaps between one kernel and the next."
+-- text = "{where} spends {overhead_ns of window_ns} of its window in short gaps between one kernel and the next[, worst in step {overhead_step}]."
+-- every = "{where} spend {overhead_ns of window_ns} of their windows in short gaps between one kernel and the next[, worst in step {overhead_step} of rank {rank}]."
+-- step = "overhead_step"
 -- advice = "CUDA graphs shorten these gaps; larger kernels make fewer of them."
 -- [[report.findings]]
 -- when = "unknown_ns > 0.1 * nullif(window_ns, 0)"
@@ -85,9 +91,18 @@ devices_seen as (
 idle as (
     from gaps('activity')
 ),
-caused as (
+marked as (
+    select run, source, rank, pid, name, scope, start_ns, end_ns
+    from annotations
+    where matches(run, $run) and matches(rank, $rank)
+),
+all_steps as materialized (
+    from steps_of('marked', $step_name)
+),
+caused as materialized (
     select
-        g.run, g.rank, g.device, g.dur_ns,
+        row_number() over () as id, g.run, g.source, g.rank, g.pid, g.device, g.dur_ns,
+        g.call_start_ns as start_ns,
         launch_end(g.call_start_ns, g.call_end_ns, g.end_ns) as launched_ns,
         case
             when launched_ns is null then 'unknown'
@@ -96,6 +111,23 @@ caused as (
             else 'overhead'
         end as cause
     from with_calls('idle', 'calls') as g
+),
+in_steps as (
+    select c.run, c.rank, c.device, c.cause, s.step, sum(c.dur_ns) as dur_ns
+    from begun_step('caused', 'all_steps') as b
+    join caused as c using (id)
+    join all_steps as s on b.step_id = s.id
+    where c.cause <> 'unknown'
+    group by c.run, c.rank, c.device, c.cause, s.step
+),
+worst as (
+    select
+        run, rank, device,
+        first(step order by dur_ns desc, step) filter (cause = 'host') as host_step,
+        first(step order by dur_ns desc, step) filter (cause = 'dependency') as dependency_step,
+        first(step order by dur_ns desc, step) filter (cause = 'overhead') as overhead_step
+    from in_steps
+    group by run, rank, device
 ),
 sums as (
     select
@@ -132,8 +164,10 @@ select
     zero_if_missing(s.run, s.dependency_gaps) as dependency_gaps,
     zero_if_missing(s.run, s.overhead_gaps) as overhead_gaps,
     zero_if_missing(s.run, s.unknown_gaps) as unknown_gaps,
-    s.longest_gap_ns
+    s.longest_gap_ns,
+    l.host_step, l.dependency_step, l.overhead_step
 from devices_seen as d
 left join windows('activity') as w on d.run = w.run and d.rank = w.rank and d.device is not distinct from w.device
 left join sums as s on d.run = s.run and d.rank = s.rank and d.device is not distinct from s.device
+left join worst as l on d.run = l.run and d.rank = l.rank and d.device is not distinct from l.device
 order by d.run, d.rank, d.device

@@ -14,7 +14,7 @@ from tests.build import build_store
 from tracelab.query.library import library
 from tracelab.query.report_rules import Cost, Finding
 from tracelab.report.costs import ADDED, CHECKED_OF_RUN, MATCHING, matching_rows_sql
-from tracelab.report.outliers import ALIKE, LEAST_FACTOR, MOST_DEVIATIONS, range_columns, sum_column
+from tracelab.report.outliers import ALIKE, LEAST_FACTOR, MOST_DEVIATIONS, OUTLIERS, range_columns, sum_column
 from tracelab.report.summary.leads import plain_text
 from tracelab.report.summary.summarize import summarize
 from tracelab.report.windows import create_windows
@@ -61,6 +61,8 @@ def first_row(con: duckdb.DuckDBPyConnection, costs: list[int | None], row_key: 
         ([9, 9, 9, 11], False),  # one GPU alone has the finding
         ([9, 12, 16, 11], True),  # of 9, 11 and 12 the median is 11, and deviates by 1: 11 + 3.5 * 1.4826 * 1 = 16.2
         ([9, 12, 17, 11], False),
+        ([12, 12, 50, 12, 50], True),  # two stand out alike
+        ([12, 12, 50, 12, 41], False),  # 41 is more than 20 % below 50, so rank 2 stands out alone
     ],
 )
 def test_the_largest_row_is_an_outlier_by_factor_and_deviations(
@@ -74,8 +76,16 @@ def test_the_rule_is_that_of_a_plain_computation(con: duckdb.DuckDBPyConnection,
     largest, *others = sorted(costs, reverse=True)
     typical = statistics.median(others)
     deviation = 1.4826 * statistics.median(abs(each - typical) for each in others)
-    is_outlier = largest > LEAST_FACTOR * typical and largest - typical > MOST_DEVIATIONS * deviation
-    assert first_row(con, list(costs))[ALIKE] == (not is_outlier)
+    outliers = [
+        {"rank": rank}
+        for rank, each in enumerate(costs)
+        if each > LEAST_FACTOR * typical
+        and each - typical > MOST_DEVIATIONS * deviation
+        and LEAST_FACTOR * each >= largest
+    ]
+    row = first_row(con, list(costs))
+    assert row[ALIKE] == (len(outliers) != 1)
+    assert row[OUTLIERS] == (outliers if len(outliers) > 1 else None)
 
 
 def test_rows_that_are_alike_have_sums_and_the_range_of_their_shares(con: duckdb.DuckDBPyConnection) -> None:
@@ -84,6 +94,35 @@ def test_rows_that_are_alike_have_sums_and_the_range_of_their_shares(con: duckdb
     assert (row[ALIKE], row["rank"], row[MATCHING], row[CHECKED_OF_RUN]) == (True, 3, 3, 4)
     assert [row[sum_column(SHARE, name)] for name in ("lost_ns", "window_ns")] == [150, 300]
     assert [row[name] for name in range_columns(SHARE)] == [0.48, 0.52]
+
+
+def test_rows_that_stand_out_alike_are_named_with_their_sums(con: duckdb.DuckDBPyConnection) -> None:
+    """Ranks 2 and 6 of eight lose 50 and 48 of 100 ns, the others 12."""
+    row = first_row(con, [12, 12, 50, 12, 12, 12, 48, 12])
+    assert row[OUTLIERS] == [{"rank": 2}, {"rank": 6}]
+    assert [row[sum_column(SHARE, name)] for name in ("lost_ns", "window_ns")] == [98, 200]
+    assert (row[ADDED], [row[name] for name in range_columns(SHARE)]) == (8, [0.48, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("idle", "words"),
+    [
+        (
+            [120, 120, 500, *[120] * 7, 480],
+            "Ranks 2 and 10 idle for 49.00 % (980 ns of 2.000 µs; each 48.00 % to 50.00 %)",
+        ),
+        ([*[120] * 6, *[500] * 5], "5 of 11 GPUs idle for 50.00 % (2.500 µs of 5.000 µs; each 50.00 %)"),
+        ([120, 120, 500, 120], "Rank 2 idles for 50.00 % (500 ns of 1.000 µs)"),
+    ],
+)
+def test_the_sentence_names_several_outliers_and_counts_many(tmp_path: Path, idle: list[int], words: str) -> None:
+    kernels = [
+        {"rank": rank, "device": 0, "stream": 7, "name": "gemm", "start_ns": start, "dur_ns": end - start}
+        for rank, each in enumerate(idle)
+        for start, end in ((0, 500 - each // 2), (500 - each // 2 + each, 1000))
+    ]
+    (found,) = summarize(build_store(tmp_path / "lab", {"kernels": kernels}))
+    assert plain_text(found.leads[0].sentence).startswith(words)
 
 
 def test_of_equal_rows_the_first_rank_is_quoted(con: duckdb.DuckDBPyConnection) -> None:

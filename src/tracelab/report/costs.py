@@ -15,6 +15,7 @@ ranks wait one behind the other. The query what_if replays the run and computes 
 
 from collections.abc import Sequence
 
+from tracelab.output.labels import IDENTITY
 from tracelab.query.report_rules import LEAST_SHARE, PLACEHOLDER, Finding
 from tracelab.report.outliers import alike_ctes
 from tracelab.report.sentences import SHARE
@@ -76,12 +77,12 @@ def matching_rows_sql(
         added=_count_added(added_up, row_key) if adds is not None else "1",
         alike=alike_ctes(
             finding,
-            relation="summed",
             rule=_RULE,
             about=_ABOUT,
             cost=ROW_COST,
             added=ADDED,
             partition=added_up,
+            identity=[name for name in IDENTITY if name in columns and name != "run"],
         ),
         group=group,
         of_run=_partition_clause(run),

@@ -150,7 +150,7 @@ def _render_item(
         int(rows.exact[name][row] or 0) for name in (MATCHING, CHECKED, ADDED, CHECKED_OF_RUN)
     )
     count = f"{matching:,} of {report.count_rows(checked)}{group}"
-    sentence = fill_finding(finding, rows, row, report.share_of_rows(added, of_run))
+    sentence = fill_finding(finding, rows, row, report, added, of_run)
     advice = f" <span class=advice>{fill_sentence(finding.advice, rows, row)}</span>" if finding.advice else ""
     advice = f"{cost}{advice}"
     if is_whole:

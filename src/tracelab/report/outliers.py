@@ -1,6 +1,6 @@
-"""Decide whether one row of a finding is an outlier, so that the sentence is about it, or about all rows alike.
+"""Decide which rows of a finding are outliers, so that the sentence is about them, or about all rows alike.
 
-The row with the largest cost is an outlier if its cost exceeds the median of the others
+A row is an outlier if its cost exceeds the median of the others, without the largest,
 
     by more than 20 % (`LEAST_FACTOR`), and
     by more than 3.5 scaled median absolute deviations of the others (`MOST_DEVIATIONS`): the modified z-score of
@@ -8,8 +8,10 @@ The row with the largest cost is an outlier if its cost exceeds the median of th
 
 The others are all rows that the cost is about, those within the threshold of the rule included: one GPU of eight that
 idles is an outlier though no other row has the finding. Of two or three rows the deviations are small or 0, and the
-factor decides.
+factor decides. The sentence names the largest outlier, and those whose costs are within 20 % of its cost.
 """
+
+from collections.abc import Sequence
 
 from tracelab.query.report_rules import PLACEHOLDER, Finding
 
@@ -19,8 +21,11 @@ _NORMAL_SCALE = 1.4826
 """A normal distribution's standard deviation over its median absolute deviation."""
 
 ALIKE = "\x1balike"
-"""Column of a finding's rows: whether several rows have the finding and none is an outlier."""
+"""Column of a finding's rows: whether the sentence is about several rows, as none is an outlier, or several are."""
+OUTLIERS = "\x1boutliers"
+"""Column of a finding's rows: the identities of several outliers, a struct each; NULL unless there are several."""
 _PLACE, _TYPICAL, _DEVIATION, _LARGEST = (f"\x1b{name}" for name in ("place", "typical", "deviation", "largest"))
+_IS_OUTLIER, _HAS_OUTLIER, _SEVERAL = (f"\x1b{name}" for name in ("is outlier", "has outlier", "several"))
 
 
 def sum_column(placeholder: str, column: str) -> str:
@@ -33,20 +38,30 @@ def range_columns(placeholder: str) -> tuple[str, str]:
     return f"\x1bleast {placeholder}", f"\x1blargest {placeholder}"
 
 
-def alike_ctes(finding: Finding, *, relation: str, rule: str, about: str, cost: str, added: str, partition: str) -> str:
-    """Return CTEs, the last one `alike`, that append ALIKE, sums and ranges to the rows of a relation.
+def alike_ctes(
+    finding: Finding,
+    *,
+    rule: str,
+    about: str,
+    cost: str,
+    added: str,
+    partition: str,
+    identity: Sequence[str],
+) -> str:
+    """Return CTEs, the last one `alike`, that append ALIKE, OUTLIERS, sums and ranges to the rows of the CTE `summed`.
 
-    The other arguments name columns: whether the rule holds, whether the cost is about the row, the row's cost, and the
-    number of rows that add up; `partition` is that of those rows.
+    The other arguments name columns: whether the rule holds, whether the cost is about the row, the row's cost, the
+    number of rows that add up, and what identifies a row; `partition` is that of those rows.
     """
     if finding.every is None:
         return f"""alike as (
-    select *, false as "{ALIKE}" from {relation}
+    select *, false as "{ALIKE}", null as "{OUTLIERS}" from summed
 )"""
     others = f'filter ("{about}" and "{_PLACE}" > 1) over ({partition})'
+    outlying = f'"{rule}" and "{about}" and "{_IS_OUTLIER}"'
     placed = f'{partition}, "{about}"' if partition else f'partition by "{about}"'
     return f"""placed as (
-    select *, row_number() over ({placed} order by "{cost}" desc nulls last) as "{_PLACE}" from {relation}
+    select *, row_number() over ({placed} order by "{cost}" desc nulls last) as "{_PLACE}" from summed
 ),
 typical as (
     select
@@ -58,26 +73,46 @@ typical as (
 compared as (
     select *, median(abs("{cost}" - "{_TYPICAL}")) {others} as "{_DEVIATION}" from typical
 ),
+judged as (
+    select
+        *,
+        coalesce(
+            "{cost}" > {LEAST_FACTOR} * "{_TYPICAL}"
+            and "{cost}" - "{_TYPICAL}" > {MOST_DEVIATIONS} * {_NORMAL_SCALE} * "{_DEVIATION}"
+            and {LEAST_FACTOR} * "{cost}" >= "{_LARGEST}",
+            false
+        ) as "{_IS_OUTLIER}"
+    from compared
+),
+grouped as (
+    select
+        *,
+        coalesce(bool_or("{_IS_OUTLIER}") filter ("{about}") over ({partition}), false) as "{_HAS_OUTLIER}",
+        count(*) filter ({outlying}) over ({partition}) > 1 as "{_SEVERAL}"
+    from judged
+),
 alike as (
     select
         *,
-        "{added}" > 1 and not coalesce(
-            "{_LARGEST}" > {LEAST_FACTOR} * "{_TYPICAL}"
-            and "{_LARGEST}" - "{_TYPICAL}" > {MOST_DEVIATIONS} * {_NORMAL_SCALE} * "{_DEVIATION}",
-            false
-        ) as "{ALIKE}"{_sums(finding.every, rule, partition)}
-    from compared
+        "{added}" > 1 and ("{_SEVERAL}" or not "{_HAS_OUTLIER}") as "{ALIKE}",
+        case when "{_SEVERAL}" then list({_struct(identity)}) filter ({outlying}) over ({partition}) end as "{OUTLIERS}"
+        {_sums(finding.every, f'"{rule}" and ("{_IS_OUTLIER}" or not "{_HAS_OUTLIER}")', partition)}
+    from grouped
 )"""
 
 
-def _sums(text: str, rule: str, partition: str) -> str:
-    """Return SQL for the sums and the range of the shares in a text."""
+def _struct(names: Sequence[str]) -> str:
+    return "{" + ", ".join(f"'{name}': \"{name}\"" for name in names) + "}" if names else "{'row': 0}"
+
+
+def _sums(text: str, condition: str, partition: str) -> str:
+    """Return SQL for the sums and the range of the shares in a text, over the rows for which a condition holds."""
     columns: list[str] = []
     for placeholder in {each[0]: each for each in PLACEHOLDER.finditer(text)}.values():
         part, whole = placeholder["part"], placeholder["whole"]
         if whole is None:
             continue
-        over = f'filter ("{rule}" and {part} is not null and {whole} > 0) over ({partition})'
+        over = f"filter ({condition} and {part} is not null and {whole} > 0) over ({partition})"
         columns += [f'(sum({name}) {over})::bigint as "{sum_column(placeholder[0], name)}"' for name in (part, whole)]
         columns += [
             f'{which}({part} / {whole}) {over} as "{name}"'

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -12,14 +13,17 @@ from tracelab.output.plain_values import exact_text, to_plain
 from tracelab.output.text_table import format_cells
 from tracelab.output.units import column_unit, format_percent
 from tracelab.plot.labels import LABEL_CELLS, varying_columns
-from tracelab.query.report_rules import CLAUSE, PLACEHOLDER, WHERE, Finding
+from tracelab.query.report_rules import CLAUSE, PLACEHOLDER, WHERE, Finding, Report
 from tracelab.query.spec import Query
 from tracelab.report.html import escape_text, render_prose, render_value
-from tracelab.report.outliers import ALIKE, range_columns, sum_column
+from tracelab.report.outliers import ALIKE, OUTLIERS, range_columns, sum_column
 
 SHARE = "\x1bshare "
 """With a placeholder, the column of its share among the rows of a finding; no column of an answer has such a name."""
 _CALLED = {"run": "{}", "before": "before: {}", "after": "after: {}", "rank": "rank {}", "device": "GPU {}"}
+_PLURALS = {"rank": "ranks", "device": "GPUs"}
+_MOST_NAMED = 4
+"""More outliers are counted."""
 _NAME_COLUMNS = frozenset({"name", "op", "kernel", "annotation"})
 _NAME_CELLS = 80
 """A signature of C++ takes several lines, and its ends identify the kernel."""
@@ -41,6 +45,8 @@ class FindingContext:
     runs: Sequence[str | None] = ()
     """The run of each row where the page has several."""
     counted: str | None = None
+    outliers: Sequence[tuple[int, str | None] | None] = ()
+    """Where the sentence is about several outliers, their number, and their names if ranks or GPUs identify them."""
 
 
 def build_context(query: Query, answer: pa.Table, rows: pa.Table, *, several: bool) -> FindingContext:
@@ -56,7 +62,36 @@ def build_context(query: Query, answer: pa.Table, rows: pa.Table, *, several: bo
         _identify_rows(answer, identities, host, several=several),
         [_noun(row, host) for row in identities] or ["it"] * rows.num_rows,
         [_label_place("run", row["run"]) if several and row.get("run") else None for row in identities],
+        outliers=_name_outliers(answer, rows),
     )
+
+
+def _name_outliers(answer: pa.Table, rows: pa.Table) -> list[tuple[int, str | None] | None]:
+    """Return for each row the number of several outliers, with their names if rank and device name them."""
+    if OUTLIERS not in rows.column_names:
+        return [None] * rows.num_rows
+    identity = [name for name in IDENTITY if name in answer.column_names and name != "run"]
+    varying = varying_columns(answer.select(identity).to_pylist(), identity)
+    return [outliers and _name_places(varying, outliers) for outliers in rows.column(OUTLIERS).to_pylist()]
+
+
+def _name_places(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> tuple[int, str | None]:
+    """Return the number of rows, and their places in words: ranks 2 and 6, or rank 2 · GPU 0 and rank 2 · GPU 1."""
+    for names in (*([each] for each in columns), columns):
+        places = sorted({tuple(each[name] for name in names) for each in rows}, key=_order_place)
+        if len(places) < len(rows) or len(places) > _MOST_NAMED:
+            continue
+        if len(names) == 1:
+            values = [str(value) for (value,) in places]
+            return len(rows), f"{_PLURALS[names[0]]} {', '.join(values[:-1])} and {values[-1]}"
+        labels = [" · ".join(map(_label_place, names, place)) for place in places]
+        return len(rows), f"{', '.join(labels[:-1])} and {labels[-1]}"
+    return len(rows), None
+
+
+def _order_place(place: Sequence[Any]) -> list[tuple[bool, Any]]:
+    """Return a key that sorts places by their values, the unknown ones last."""
+    return [(value is None, value) for value in place]
 
 
 def _identify_rows(
@@ -87,11 +122,12 @@ def _noun(row: Mapping[str, object], host: str) -> str:
     return (f"the {host}" if host and "device" in row else "") or ("the process" if "rank" in row else "the run")
 
 
-def fill_finding(finding: Finding, rows: FindingContext, row: int, counted: str) -> str:
-    """Render the sentence about a row or, where none is an outlier, about all rows alike, `counted` in words."""
+def fill_finding(finding: Finding, rows: FindingContext, row: int, report: Report, added: int, checked: int) -> str:
+    """Render the sentence about a row, or about several: outliers, or, where none is one, all `added` of `checked`."""
     if finding.every is None or rows.exact[ALIKE][row] != "true":
         return fill_sentence(finding.text, rows, row)
-    return fill_sentence(finding.every, replace(rows, counted=counted), row)
+    number, names = rows.outliers[row] or (added, None)
+    return fill_sentence(finding.every, replace(rows, counted=names or report.share_of_rows(number, checked)), row)
 
 
 def fill_sentence(text: str, rows: FindingContext, row: int) -> str:

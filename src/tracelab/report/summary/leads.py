@@ -319,7 +319,7 @@ def _build_lead(
         rest=share,
         rank=rank,
         step=row.get(finding.step),
-        sentence=fill_finding(finding, context, at, report_of(query).share_of_rows(added, checked)),
+        sentence=fill_finding(finding, context, at, report_of(query), added, checked),
         advice=fill_sentence(finding.advice, context, at) if finding.advice else "",
         evidence=_evidence(query, finding, matching, checked),
         added_rows=report_of(query).count_rows(added),
