@@ -153,6 +153,11 @@ def test_a_rank_that_was_ended_is_not_the_cause() -> None:
     assert run_status({0: ended, 1: {"status": "timeout", "error": "late"}}) == ("timeout", "rank 1: late")
 
 
+def test_a_rank_that_lost_a_peer_which_ended_well_is_the_status() -> None:
+    lost = {"status": "failed", "error": "RuntimeError: Connection closed by peer"}
+    assert run_status({0: lost, 1: {"status": "ok"}}) == ("failed", "rank 0: RuntimeError: Connection closed by peer")
+
+
 def test_a_run_is_ok_where_all_ranks_are() -> None:
     assert run_status({0: {"status": "ok"}, 1: {"status": "ok"}}) == ("ok", None)
 

@@ -122,9 +122,10 @@ def hide_home(error: str | None) -> str | None:
 
 def run_status(outcomes: Mapping[int, Mapping[str, Any]]) -> tuple[str, str | None]:
     """Return status and message of the whole run, those of the rank that caused them."""
-    rank, worst = min(outcomes.items(), key=lambda item: (_severity(item[1]), item[0]))
-    if worst["status"] == "ok":
+    unsuccessful = [(rank, outcome) for rank, outcome in outcomes.items() if outcome["status"] != "ok"]
+    if not unsuccessful:
         return "ok", None
+    rank, worst = min(unsuccessful, key=lambda item: (_severity(item[1]), item[0]))
     error = str(worst.get("error") or "")
     return str(worst["status"]), f"rank {rank}: {error}" if len(outcomes) > 1 else error
 
