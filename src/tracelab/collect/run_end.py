@@ -9,7 +9,7 @@ from typing import Any
 
 from tracelab import temp_folders
 from tracelab.collect import status
-from tracelab.collect.run_folder import RUN_JSON, release_reserve, write_json
+from tracelab.collect.run_folder import RUN_JSON, release_reserve, undo_at_end, write_json
 from tracelab.collect.run_json import final_run_json
 from tracelab.errors import TracelabError
 from tracelab.foreign_text import escape_lines
@@ -38,10 +38,8 @@ def scratch_folder() -> Iterator[Path]:
     """
     folder = temp_folders.new_path("run")
     folder.mkdir(parents=True)
-    try:
+    with undo_at_end(lambda: shutil.rmtree(folder, ignore_errors=True)):
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def keep_log(log: Path, target: Path) -> None:

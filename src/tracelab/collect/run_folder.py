@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -110,10 +110,19 @@ def claim_run_folder(folder: Path, *, force: bool) -> Iterator[None]:
     with _locked(folder):
         _empty(folder, force=force)
         _reserve(folder)
-        try:
+        with undo_at_end(lambda: release_reserve(folder)):
             yield
-        finally:
-            release_reserve(folder)
+
+
+@contextlib.contextmanager
+def undo_at_end(undo: Callable[[], object]) -> Iterator[None]:
+    """Call a function at the end of the block; a forked process that leaves the block, too, does not."""
+    own = os.getpid()
+    try:
+        yield
+    finally:
+        if os.getpid() == own:
+            undo()
 
 
 def release_reserve(folder: Path) -> None:
@@ -128,10 +137,8 @@ def _locked(folder: Path) -> Iterator[None]:
         if not _lock(file):
             raise UsageError(f"{folder}: another process is writing a run there; wait for it or choose another --run")
         os.set_inheritable(file.fileno(), True)  # noqa: FBT003  ranks that outlive this process keep the lock
-        try:
+        with undo_at_end(lambda: path.unlink(missing_ok=True)):
             yield
-        finally:
-            path.unlink(missing_ok=True)
 
 
 def _lock(file: IO[str]) -> bool:

@@ -110,7 +110,8 @@ class Kineto:
     def _saving(self) -> Iterator[None]:
         """Signal the parent through a file that this process is saving, so that it waits longer at the time limit."""
         flag = self._scratch / SAVING
-        flag.touch()
+        with contextlib.suppress(OSError):  # a full disk must not keep the profiler from its end
+            flag.touch()
         try:
             yield
         finally:

@@ -2,6 +2,7 @@
 
 import re
 import signal
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -44,22 +45,35 @@ class ProgramEnd:
 
 
 def choose_records(records: Iterable[Record]) -> dict[int, Record]:
-    """Return the record of each rank: of several processes, the one that took most steps and recorded most.
+    """Return the record of each rank: of several processes that train, one that recorded, with most steps.
 
-    Where any process knows its rank, those that do not are launchers and helpers.
+    Where any process knows its rank, those that do not are launchers and helpers. A note counts the recordings of
+    training that are left out.
     """
     known = list(records)
     if any(record.get("rank_known") for record in known):
         known = [record for record in known if record.get("rank_known")]
     chosen: dict[int, Record] = {}
+    left_out: Counter[int] = Counter()
     for record in sorted(known, key=_weight):
-        chosen[int(record.get("rank", 0))] = record
-    return dict(sorted(chosen.items()))
+        rank = int(record.get("rank", 0))
+        if (other := chosen.get(rank)) is not None and other.get("steps") and other.get("files"):
+            left_out[rank] += 1
+        chosen[rank] = record
+    return {rank: _note_left_out(chosen[rank], left_out[rank]) for rank in sorted(chosen)}
 
 
-def _weight(record: Record) -> tuple[int, int, int, float]:
-    events = sum(file.get("events", 0) for file in record.get("files") or ())
-    return record.get("steps", 0), record.get("windows", 0), events, -float(record.get("started", 0))
+def _note_left_out(record: Record, count: int) -> Record:
+    if not count:
+        return record
+    left_out = f"left out {count} recording{'s' * (count != 1)} of other processes without a rank of their own"
+    return {**record, "note": "; ".join(filter(None, (record.get("note"), left_out)))}
+
+
+def _weight(record: Record) -> tuple[bool, bool, int, int, int, float]:
+    steps, files = record.get("steps", 0), record.get("files") or ()
+    events = sum(file.get("events", 0) for file in files)
+    return steps > 0, bool(files), steps, record.get("windows", 0), events, -float(record.get("started", 0))
 
 
 def program_outcomes(program: ProgramEnd, chosen: Mapping[int, Record]) -> dict[int, dict[str, Any]]:

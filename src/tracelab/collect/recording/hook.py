@@ -3,6 +3,7 @@
 import atexit
 import contextlib
 import json
+import multiprocessing.util
 import os
 import shutil
 import signal
@@ -30,38 +31,54 @@ from tracelab.collect.recording.window import Window
 
 _LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "torch.distributed.run", "torch.distributed.launch")
 """Programs that import torch and train in other processes."""
-_installed: list["ProgramRecording"] = []
+_recordings: list["ProgramRecording"] = []
+"""The recording of this process, once it has one."""
+_handles: list[Any] = []
+"""Handles that remove the hooks in optimizers; none where this process is not recorded."""
 _TERMINATION_S = 3.0
 """Time that a process has after SIGTERM until its main thread executes Python again, and can save the recording."""
 
 
 def is_installed() -> bool:
     """Return whether this process is recorded by `tracelab collect run`."""
-    return bool(_installed)
+    return bool(_handles)
 
 
 def install(task_file: str, torch: Any) -> None:  # noqa: ANN401  torch carries no types here
-    """Record this process as the task requests; a process of `multiprocessing` only once an optimizer steps in it."""
+    """Record this process as the task requests.
+
+    A process of `multiprocessing`, and one that is forked, is recorded only once an optimizer steps in it.
+    """
     words = getattr(sys, "orig_argv", sys.argv)
     if any(Path(word).name in _LAUNCHERS or word in _LAUNCHERS for word in words[:4]):
         return
     task = json.loads(Path(task_file).read_text("utf-8")) | {"processes": str(Path(task_file).parent)}
+    os.register_at_fork(after_in_child=lambda: _install_in_child(task, torch))
     if any("multiprocessing" in word for word in words[:6]):
         _install_at_first_step(task, torch)
     else:
         ProgramRecording(task, torch).begin()
 
 
+def _install_in_child(task: dict[str, Any], torch: Any) -> None:  # noqa: ANN401
+    """Leave the recording of the parent to it, and wait for a step of this process."""
+    while _recordings:
+        _recordings.pop().leave_to_parent()
+    while _handles:
+        _handles.pop().remove()
+    _install_at_first_step(task, torch)
+
+
 def _install_at_first_step(task: dict[str, Any], torch: Any) -> None:  # noqa: ANN401
     """Wait for a step: data loading processes never take one."""
 
     def on_first_step(optimizer: Any, _arguments: Any, _keywords: Any) -> None:  # noqa: ANN401
-        handle.remove()
+        _handles.pop().remove()
         recording = ProgramRecording(task, torch)
         recording.begin()
         recording.on_optimizer_step(optimizer, (), {})
 
-    handle = _after_each_optimizer_step(on_first_step)
+    _handles.append(_after_each_optimizer_step(on_first_step))
 
 
 class ProgramRecording:
@@ -89,7 +106,7 @@ class ProgramRecording:
     def begin(self) -> None:
         """Write the record, install the hooks, and begin."""
         torch = self._torch
-        _installed.append(self)
+        _recordings.append(self)
         self._record.update(
             pid=self._pid,
             host=socket.gethostname(),
@@ -97,9 +114,10 @@ class ProgramRecording:
             started=time.time(),
             versions=describe_versions(torch),
         )
-        _after_each_optimizer_step(self.on_optimizer_step)
+        _handles.append(_after_each_optimizer_step(self.on_optimizer_step))
         atexit.register(self._end)
-        os.register_at_fork(after_in_child=self._leave_to_parent)
+        if multiprocessing.parent_process() is not None:  # a forked process of multiprocessing skips atexit
+            multiprocessing.util.Finalize(None, lambda: self._end(error=_error_in_flight()), exitpriority=0)
         if threading.current_thread() is threading.main_thread():
             self._handle_signals()
         if isinstance(self._profiler, ProgramKineto):
@@ -121,10 +139,9 @@ class ProgramRecording:
             self._optimizer = weakref.ref(optimizer)
         elif first is not optimizer:
             return
-        if self._pid == os.getpid():
-            if not self.recorder.steps:
-                self.rank()
-            self.recorder.step()
+        if not self.recorder.steps:
+            self.rank()
+        self.recorder.step()
 
     def _build_profiler(self) -> ProgramProfiler:
         match self._task["profiler"]:
@@ -175,7 +192,10 @@ class ProgramRecording:
                 signal.set_wakeup_fd(before)
             threading.Thread(target=self._watch_termination, args=(read,), name="tracelab-end", daemon=True).start()
         if self.recorder.window.on_demand and signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL:
-            signal.signal(signal.SIGUSR1, lambda _number, _frame: self.recorder.request())
+            signal.signal(signal.SIGUSR1, self._on_request)
+
+    def _on_request(self, _number: int, _frame: FrameType | None) -> None:
+        self.recorder.request()
 
     def _on_sigterm(self, _number: int, _frame: FrameType | None) -> None:
         self._terminated.set()
@@ -205,14 +225,14 @@ class ProgramRecording:
     def _is_unsaved(self) -> bool:
         return self.recorder.is_recording
 
-    def _end(self, *, terminated: bool = False) -> None:
+    def _end(self, *, terminated: bool = False, error: BaseException | None = None) -> None:
         """Save what was recorded, and write how the process ends."""
         if self._ended or self._pid != os.getpid():
             return
         self._ended = self._is_ending = True
         self.recorder.finish()
         entries: dict[str, Any] = {"ended": time.time(), "terminated": terminated}
-        error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+        error = error or getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
         if isinstance(error, KeyboardInterrupt):
             entries["status"], entries["error"] = "failed", "interrupted"
         elif isinstance(error, BaseException) and not terminated:
@@ -222,9 +242,11 @@ class ProgramRecording:
         shutil.rmtree(self._scratch, ignore_errors=True)
         self._is_ending = False
 
-    def _leave_to_parent(self) -> None:
-        """Record nothing in a forked child, such as a data loading process; its parent goes on."""
-        with contextlib.suppress(ValueError):
+    def leave_to_parent(self) -> None:
+        """Record nothing in this process, which was forked; its parent goes on."""
+        with contextlib.suppress(ValueError):  # not the main thread of the parent
+            if signal.getsignal(signal.SIGUSR1) == self._on_request:
+                signal.signal(signal.SIGUSR1, signal.SIG_DFL)
             if signal.getsignal(signal.SIGTERM) == self._on_sigterm:
                 signal.signal(signal.SIGTERM, signal.SIG_DFL)
                 signal.set_wakeup_fd(-1)
@@ -242,6 +264,12 @@ class _FlaggedKineto(ProgramKineto):
             yield
         finally:
             flag.unlink(missing_ok=True)
+
+
+def _error_in_flight() -> BaseException | None:
+    """Return the exception that ends a process of `multiprocessing`; that of torch turns it into an exit code."""
+    error = sys.exc_info()[1]
+    return error.__context__ if isinstance(error, SystemExit) else error
 
 
 def _after_each_optimizer_step(call: Callable[[Any, Any, Any], None]) -> Any:  # noqa: ANN401

@@ -14,7 +14,9 @@ from typing import Any
 from tracelab.collect.profiling.capture import NoProfiler, NvtxRanges
 from tracelab.collect.profiling.kineto import Kineto
 from tracelab.collect.profiling.trace_check import TraceCheck
+from tracelab.collect.recording.forked import end_inherited_profiler, leave_profiler
 from tracelab.collect.recording.ranks import Rank
+from tracelab.collect.recording.recorder import RecordingError
 
 _STEP, _NO_STEP = b'"ProfilerStep#', b'"Partial_Step#'
 """Beginnings of range names, of the same length: a step, and one whose end was not recorded."""
@@ -53,9 +55,15 @@ class ProgramKineto(Kineto):
         self._unfinished: str | None = None
         self._calling: int | None = None
         """The thread that calls torch's profiler for this recording."""
+        self._is_prepared = False
+        """Whether Kineto has threads in this process."""
 
     def prepare(self) -> None:
         """Start CUPTI; finds GPUs through NVML, because a driver that is loaded too early ignores later settings."""
+        end_inherited_profiler(self._torch)
+        if self._torch._C._autograd._profiler_enabled():
+            raise RecordingError("a profiler of the program was recording when the window opened; switch that one off")
+        self._is_prepared = True
         before = os.environ.get(_NVML_CHECK)
         os.environ[_NVML_CHECK] = "1"
         try:
@@ -84,6 +92,7 @@ class ProgramKineto(Kineto):
         def call_first(start: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(start)
             def call_and_start(*arguments: Any, **keywords: Any) -> Any:  # noqa: ANN401
+                end_inherited_profiler(self._torch)
                 if self._calling != threading.get_ident():
                     function()
                 return start(*arguments, **keywords)
@@ -93,6 +102,11 @@ class ProgramKineto(Kineto):
         for name in _STARTS:
             if hasattr(module, name):
                 setattr(module, name, call_first(getattr(module, name)))
+
+    def leave_to_parent(self) -> None:
+        """Record nothing of a forked child."""
+        if self._is_prepared:
+            leave_profiler(self._torch)
 
     @contextlib.contextmanager
     def _as_own(self) -> Iterator[None]:
@@ -136,6 +150,9 @@ class ProgramNvtx(NvtxRanges):
     def discard(self) -> None:
         """Do nothing."""
 
+    def leave_to_parent(self) -> None:
+        """Do nothing."""
+
 
 class ProgramWithoutProfiler(NoProfiler):
     """A program without a profiler."""
@@ -144,6 +161,9 @@ class ProgramWithoutProfiler(NoProfiler):
         """Do nothing."""
 
     def discard(self) -> None:
+        """Do nothing."""
+
+    def leave_to_parent(self) -> None:
         """Do nothing."""
 
 

@@ -31,6 +31,10 @@ class ProgramProfiler(Profiler, Protocol):
         """Forget what was recorded since the last start."""
         ...
 
+    def leave_to_parent(self) -> None:
+        """Leave the recording to the parent of this process, which was forked."""
+        ...
+
 
 PROGRAM_START = "Program start"
 """Range from the begin of a recording that begins with the program to the end of its first step."""
@@ -141,11 +145,13 @@ class Recorder:
 
     def abandon(self) -> None:
         """Forget everything in a forked child, which must not record."""
+        self._closed = threading.Event()  # threads that only the parent has may hold the locks
         self._closed.set()
         self.is_recording = False
         self.times.abandon()
+        self.profiler.leave_to_parent()
         self._lock = threading.RLock()
-        self.problem = self.problem or RecordingError("a forked process is not recorded")
+        self.problem = self.problem or RecordingError("a block that a forked process inherits is not recorded")
 
     def yield_profiler(self) -> None:
         """End all recording before the program starts a profiler of its own: a process has one at a time."""
@@ -378,8 +384,8 @@ class Recorder:
 
 
 def _abandon_all() -> None:
-    for recorder in _recorders:
-        recorder.abandon()
+    while _recorders:
+        _recorders.pop().abandon()
 
 
 os.register_at_fork(after_in_child=_abandon_all)

@@ -1,6 +1,7 @@
 """`tracelab.record`: a script records its own steps into a run folder."""
 
 import contextlib
+import os
 import re
 import signal
 import sys
@@ -57,7 +58,7 @@ class ScriptRecording:
             raise UsageError("tracelab.record needs the process group of its ranks; call init_process_group before it")
         self._torch = torch
         self.folder = folder = self._open_folder(rank)
-        self._rank, self._begun_s = rank, time.monotonic()
+        self._rank, self._begun_s, self._pid = rank, time.monotonic(), os.getpid()
         scratch = self._held.enter_context(scratch_folder())
         self._paths = WritePaths(folder, scratch)
         self._profiler = ProgramKineto(torch, self._settings.kineto, find_rank, folder, scratch)
@@ -87,6 +88,8 @@ class ScriptRecording:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._recorder is None or self.folder is None:
+            return
+        if self._pid != os.getpid():  # the run folder is the parent's
             return
         recorder = self._recorder
         with self._held:
