@@ -54,7 +54,8 @@ class Lab:
         *,
         steps: str | None = None,
         within: str | None = None,
-        time: str | None = None,
+        from_: str | None = None,
+        to: str | None = None,
         stream: str | None = None,
         linked: bool = False,
         by: "By" = "launch",
@@ -62,13 +63,13 @@ class Lab:
         """Return the store restricted to a part of each recording: `lab.scoped(steps="3-5").query("kernel_summary")`.
 
         `steps` and `stream` are numbers such as "3-5,8" or "10-"; `within` is a regular expression that finds the names
-        of ranges, ops and nn.Modules; `time` is a stretch since the first event of the run, "350ms-1.2s"; `linked`
-        leaves out rows of GPUs whose launch was not recorded. Rows of GPUs count `by` the time of their launch or of
-        their execution. Raises UsageError for what cannot be read.
+        of ranges, ops and nn.Modules; `from_` and `to` are times since the first event of the run, such as "350ms";
+        `linked` leaves out rows of GPUs whose launch was not recorded. Rows of GPUs count `by` the time of their launch
+        or of their execution. Raises UsageError for what cannot be read.
         """
         from tracelab.store.scope.request import Scope
 
-        scope = Scope(steps, within, time, stream, linked, by)
+        scope = Scope(steps, within, from_, to, stream, linked, by)
         return replace(self, scope=scope if scope else None)
 
     def query(self, name: str, *, like: str | None = None, **params: spec.Value) -> Result:
@@ -195,7 +196,7 @@ class Lab:
         run, step_name = params.get("run"), params.get("step_name")
         return self._choose_rows(
             execute.referenced_sql(query, params),
-            needs=query.needs,
+            needs=execute.needed_tables(query, execute.bind(query, params)),
             runs=None if run is None else [str(run)],
             step_name=None if step_name is None else str(step_name),
         )

@@ -105,11 +105,11 @@ def count(store: Path, table: str, **scope: Any) -> int:
         ({"stream": "1-19,20"}, ["unlinked", "late", "mm", "mm_backward", "sum"]),
         ({"linked": True}, ["late", "mm", "mm_backward", "sum"]),
         ({"steps": "1", "stream": "7", "linked": True}, ["mm", "sum"]),
-        ({"time": "0-115ns"}, ["unlinked", "late"]),
-        ({"time": "115ns-"}, ["mm", "mm_backward", "sum"]),
-        ({"time": "0.115us-150ns"}, ["mm"]),
-        ({"time": "0-115ns", "by": "execution"}, ["unlinked", "late"]),
-        ({"time": "0-126ns", "by": "execution"}, ["unlinked", "late", "mm"]),
+        ({"to": "115ns"}, ["unlinked", "late"]),
+        ({"from_": "115ns"}, ["mm", "mm_backward", "sum"]),
+        ({"from_": "0.115us", "to": "150"}, ["mm"]),
+        ({"to": "115ns", "by": "execution"}, ["unlinked", "late"]),
+        ({"from_": "0", "to": "126ns", "by": "execution"}, ["unlinked", "late", "mm"]),
     ],
 )
 def test_kernels_count_where_they_were_launched_or_ran(
@@ -162,8 +162,8 @@ def test_a_query_whose_own_parameter_names_steps_decides_what_a_step_is(two_step
         ({"within": "forwrd"}, "the name of no range, op or module matches 'forwrd'; nearest: forward, "),
         ({"stream": "9"}, "no row of a GPU in the scope is on stream 9; there are streams 7, 20"),
         ({"steps": "0", "stream": "20"}, "no row of a GPU in the scope is on stream 20; there are streams 7"),
-        ({"time": "1s-2s"}, "the time 1s-2s has no event: the longest run lasts 2.5e-07 s"),
-        ({"time": "90ns-99ns"}, "no row lies in the scope: time 90ns-99ns; rows of GPUs"),
+        ({"from_": "1s", "to": "2s"}, "no event is from 1s to 2s: the longest run lasts 2.5e-07 s"),
+        ({"from_": "90ns", "to": "99ns"}, "no row lies in the scope: from 90ns to 99ns; rows of GPUs"),
     ],
 )
 def test_an_empty_scope_is_an_error_that_lists_what_there_is(
@@ -179,8 +179,8 @@ def test_an_empty_scope_is_an_error_that_lists_what_there_is(
     [
         ({"steps": "x"}, "'x' are no steps; write numbers and spans, such as 3-5,8 or 10-"),
         ({"steps": "5-3"}, "the steps '5-3' end before they begin"),
-        ({"time": "1.2-2"}, "'1.2-2' is no stretch of time"),
-        ({"time": "2s-1s"}, "the stretch of time '2s-1s' ends before it begins"),
+        ({"to": "1.2-2"}, "'1.2-2' is no time; write it as 1.5s, 20ms, 300us or 1234567 (ns)"),
+        ({"from_": "2s", "to": "1s"}, "the scope ends at 1s, not after its begin at 2s"),
         ({"within": "("}, "--within '(' is no regular expression"),
         ({"steps": "0", "by": "end"}, "rows of GPUs count by launch or execution, not by 'end'"),
     ],
@@ -206,6 +206,23 @@ def test_a_report_has_the_scope_in_its_head_and_its_commands_repeat_it(two_steps
     page = report_of(("gpu_breakdown",), two_steps, scope=Scope(steps="1", by="execution"))
     assert "Scope: steps 1 of 0–1; rows of GPUs by the time of their execution; 3 of 5 kernels, 1 of 1 memcpys" in page
     assert f"tracelab query gpu_breakdown --format csv --steps 1 --scope-by execution --store {two_steps}" in page
+
+
+def roofline(store: Path, *options: str) -> tuple[str, str]:
+    columns = ["--columns", "kernel,launches,flop", "--format", "csv", "--store", str(store)]
+    result = CliRunner().invoke(main, ["query", "roofline", *options, *columns])
+    return result.stdout, result.stderr
+
+
+def test_an_option_takes_a_choice_of_the_query_and_a_time_of_the_scope(two_steps: Path) -> None:
+    header, of_late = "kernel,launches,flop\n", '"MmBackward",1,\n'
+    assert roofline(two_steps, "--from", "shapes") == (f'{header}{of_late}"aten::mm",2,\n"aten::mm",2,\n,0,\n', "")
+    part, note = roofline(two_steps, "--from", "shapes", "--from", "130ns", "--to", "1ms")
+    assert part == f"{header}{of_late},0,\n"
+    assert note.startswith("Scope: from 130ns to 1ms; rows of GPUs by the time of their launch; 1 of 3 ops. ")
+    assert roofline(two_steps, "--from", "130ns", "--from", "shapes", "--to", "1ms") == (part, note)
+    _, note = roofline(two_steps, "--from", "shape")
+    assert note == "tracelab: --from 'shape' is neither counters, shapes, both nor a time, such as 350ms\n"
 
 
 def summary(store: Path, *scope: str) -> str:
@@ -272,7 +289,7 @@ def test_ranks_that_are_moved_to_one_clock_keep_their_steps(tmp_path_factory: py
 def test_all_of_a_recording_is_the_recording(tmp_path_factory: pytest.TempPathFactory) -> None:
     lab = Lab(stores.four_ranks(tmp_path_factory.getbasetemp().parent))
     for name in ("gpu_breakdown", "op_kernels", "critical_path"):
-        assert lab.scoped(time="0-").query(name).to_pylist() == lab.query(name).to_pylist()
+        assert lab.scoped(from_="0").query(name).to_pylist() == lab.query(name).to_pylist()
 
 
 def test_steps_and_what_lies_outside_add_up_to_the_whole(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -287,7 +304,7 @@ def test_steps_and_what_lies_outside_add_up_to_the_whole(tmp_path_factory: pytes
     steps = sorted({row["step"] for row in lab.query("step_breakdown", rank=0).to_pylist()} - {None})
     assert len(steps) > 1
     assert add_up(*({"steps": str(step)} for step in steps)) == add_up({"steps": f"{steps[0]}-"})
-    assert add_up({"time": "0-31.5ms"}, {"time": "31.5ms-"}) == add_up({})
+    assert add_up({"to": "31.5ms"}, {"from_": "31.5ms"}) == add_up({})
 
 
 # The same by brute force: each row is compared with each stretch.
@@ -433,7 +450,8 @@ SCOPES = st.builds(
     Scope,
     steps=st.sampled_from([None, "0", "1-2", "0,3-"]),
     within=st.sampled_from([None, "forward", "mm", "Net", "ward"]),
-    time=st.sampled_from([None, "0-50ns", "30ns-", "10ns-90ns"]),
+    from_=st.sampled_from([None, None, "0", "10ns", "30ns"]),
+    to=st.sampled_from([None, None, "50ns", "90ns"]),
     stream=st.sampled_from([None, None, "7", "20-"]),
     linked=st.booleans(),
     by=st.sampled_from(["launch", "execution"]),

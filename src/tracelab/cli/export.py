@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -26,7 +25,6 @@ Examples:
 
 _MEASURES = ("cpu", "gpu", "gpu_memory", "cpu_memory")
 _FRAMES = ("stack", "python", "module")
-_UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "": 1}
 
 
 class Time(click.ParamType[int]):
@@ -36,12 +34,12 @@ class Time(click.ParamType[int]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:  # noqa: ANN401
         """Parse it as integer nanoseconds."""
-        match = re.fullmatch(r"(\d+)(?:\.(\d+))?\s*(ns|us|µs|ms|s|)", str(value))
-        if match is None:
-            self.fail(f"{value!r} is no time; write it as 1.5s, 20ms, 300us or 1234567 (ns)", param, ctx)
-        size = _UNITS[match[3]]
-        fraction = match[2] or ""
-        return int(match[1]) * size + int(fraction or 0) * size // int(f"1{'0' * len(fraction)}")
+        from tracelab.store.scope.request import parse_time
+
+        try:
+            return parse_time(str(value))
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
 
 
 def selection_options() -> list[click.Parameter]:

@@ -38,10 +38,11 @@ SCOPE: tuple[click.Option, ...] = (
         ["--within"], metavar="REGEX", help="Only what starts in a range, an op or a module whose name REGEX finds."
     ),
     click.Option(
-        ["--time"],
-        metavar="START-END",
-        help="Only this stretch since the first event of the run, such as 350ms-1.2s or 1.2s-.",
+        ["--from", "from_"],
+        metavar="TIME",
+        help="Only what starts at this time since the first event of the run, or later: 1.5s, 20ms, 300us, or in ns.",
     ),
+    click.Option(["--to"], metavar="TIME", help="Only what starts before this time."),
     click.Option(["--stream"], metavar="N", help="Only rows of the GPU on these streams, such as 7 or 7,20-24."),
     click.Option(["--linked"], is_flag=True, help="Only rows of the GPU whose launch was recorded."),
     click.Option(
@@ -49,7 +50,7 @@ SCOPE: tuple[click.Option, ...] = (
         type=click.Choice(("launch", "execution")),
         default="launch",
         show_default=True,
-        help="The time at which a row of the GPU counts for --steps, --within and --time.",
+        help="The time at which a row of the GPU counts for --steps, --within, --from and --to.",
     ),
 )
 """The part of each recording that an answer is about; names of the fields of `Scope`, but for scope_by."""

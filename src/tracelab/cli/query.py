@@ -186,9 +186,36 @@ def _selection_options(query: "Query") -> list[click.Parameter]:
 
 
 def _scope_options(query: "Query") -> list[click.Parameter]:
-    """Return the options of the scope; a parameter of the query with such a name replaces one."""
-    own = {param.name for param in query.params}
-    return [option for option in options.SCOPE if option.name not in own]
+    """Return the options of the scope but those that a parameter of the query has, too: see `_SharedOption`."""
+    own = {_option_name(param) for param in query.params}
+    return [option for option in options.SCOPE if option.opts[0] not in own]
+
+
+class _SharedOption(click.Option):
+    """A parameter with choices whose option is also one of the scope: `roofline --from shapes --from 350ms`.
+
+    A value that is a choice is the parameter's; a time is the scope's.
+    """
+
+    def __init__(self, param: "Param", of_scope: click.Option) -> None:
+        self.param, self.of_scope = param, of_scope
+        super().__init__(
+            [_option_name(param), param.name],
+            multiple=True,
+            metavar=f"[{'|'.join(param.choices)}|{of_scope.metavar}]",
+            help=f"{param.about}  [default: {param.default}]  A {of_scope.metavar}: {of_scope.help}",
+        )
+
+    def take(self, values: dict[str, Any]) -> dict[str, str]:
+        """Replace the option's values by the parameter's, and return those of the scope."""
+        given = values.pop(self.param.name)
+        values[self.param.name] = next((each for each in reversed(given) if each in self.param.choices), None)
+        times = [each for each in given if each not in self.param.choices]
+        for each in times:
+            if not each[:1].isdecimal():
+                choices = ", ".join(self.param.choices)
+                raise UsageError(f"{self.opts[0]} {each!r} is neither {choices} nor a time, such as 350ms")
+        return {str(self.of_scope.name): times[-1]} if times else {}
 
 
 def take_scope(values: dict[str, Any]) -> "Scope | None":
@@ -203,12 +230,16 @@ def take_scope(values: dict[str, Any]) -> "Scope | None":
 
 def _run(query: "Query", **values: Any) -> None:  # noqa: ANN401  options have all types
     """Run one query; `values` are its parameters and the shared options."""
-    inherited = click.get_current_context().parent
+    context = click.get_current_context()
+    inherited = context.parent
     values.pop("like", None)  # it chose the query
     given = {name: values.pop(name) for name in (*_SHARED, "plot", "show_sql")}
     own = {param.name for param in query.params}
     given |= {name: None if name in own else values.pop(name, None) for name in _SELECTION}
     scope = {str(each.name): values.pop(str(each.name), None) for each in _scope_options(query)}
+    for option in context.command.params:
+        if isinstance(option, _SharedOption):
+            scope |= option.take(values)
     given["scope"] = take_scope(scope)
     for name in _SHARED:  # `query --format json NAME` means the same
         if given[name] is None or given[name] is False:
@@ -330,9 +361,16 @@ def _like_option(tools: tuple[str, ...]) -> list[click.Parameter]:
     return [click.Option(["--like"], type=click.Choice(tools), help=text)]
 
 
+def _option_name(param: "Param") -> str:
+    return "--" + param.name.replace("_", "-")
+
+
 def _option(param: "Param") -> click.Option:
+    of_scope = next((option for option in options.SCOPE if option.opts[0] == _option_name(param)), None)
+    if of_scope is not None and param.choices:
+        return _SharedOption(param, of_scope)
     return click.Option(
-        ["--" + param.name.replace("_", "-"), param.name],
+        [_option_name(param), param.name],
         is_flag=False,
         flag_value="true" if param.type == "flag" else None,  # alone it means true
         type=click.Choice(param.choices) if param.choices else _KINDS[param.type],

@@ -93,7 +93,7 @@ def referenced_sql(query: Query, values: Mapping[str, Value] | None = None) -> s
         return "\n".join((query.sql, *query.needs, "sources", "summaries"))
     bound = bind(query, values)
     hints = (hint.when for hint in query.hints)
-    return "\n".join((prune_blocks(query.sql, bound), *hints, *_needed_tables(query, bound), "sources", "summaries"))
+    return "\n".join((prune_blocks(query.sql, bound), *hints, *needed_tables(query, bound), "sources", "summaries"))
 
 
 def find_hints(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Value]) -> list[str]:
@@ -215,7 +215,7 @@ def _check_patterns(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping
             raise UsageError(f"--{option} {pattern!r} is no regular expression: {reason}") from error
 
 
-def _needed_tables(query: Query, bound: Mapping[str, Value]) -> tuple[str, ...]:
+def needed_tables(query: Query, bound: Mapping[str, Value]) -> tuple[str, ...]:
     """Return the tables of which a query with these values needs one."""
     chosen = [param.needs[value] for param in query.params if (value := str(bound[param.name])) in param.needs]
     return tuple(dict.fromkeys(table for tables in chosen for table in tables)) or query.needs
@@ -223,7 +223,7 @@ def _needed_tables(query: Query, bound: Mapping[str, Value]) -> tuple[str, ...]:
 
 def _check_needs(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[str, Value]) -> None:
     """Raise NoDataError if the store has no row in any of the tables that the query needs."""
-    tables = _needed_tables(query, bound)
+    tables = needed_tables(query, bound)
     for table in tables:
         if con.execute(f"select 1 from {table} limit 1").fetchall():
             return
@@ -293,7 +293,7 @@ def _check_setting(con: duckdb.DuckDBPyConnection, name: str) -> None:
 def _check_filters(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[str, Value]) -> None:
     """Raise NoDataError if an answer is empty because no needed row is of the given run, rank or device."""
     filters = [name for name in ("run", "rank", "device") if bound.get(name) is not None]
-    needed = _needed_tables(query, bound)
+    needed = needed_tables(query, bound)
     tables = [table for table in needed if {column.name for column in BY_NAME[table].columns} >= set(filters)]
     if not filters or not tables:
         return

@@ -75,7 +75,7 @@ with events as (
 )
 select {SOURCE} as source, shift_ns, length_ns from axis_of('events')"""
 
-REFERENCED = {"steps": _STEPS, "within": _NAMES + _MATCHES, "time": _AXIS}
+REFERENCED = {"steps": _STEPS, "within": _NAMES + _MATCHES, "from_": _AXIS, "to": _AXIS}
 """The SQL that the conditions of a scope need."""
 
 
@@ -155,7 +155,7 @@ def find_criteria(con: duckdb.DuckDBPyConnection, scope: Scope, step_name: str) 
     if scope.within is not None:
         found.append(_find_within(con, scope.within))
     if (stretch := scope.stretch) is not None:
-        found.append(_find_stretch(con, stretch, str(scope.time)))
+        found.append(_find_stretch(con, stretch, _describe_stretch(scope)))
     return [criterion for criterion, _ in found], [words for _, words in found]
 
 
@@ -165,7 +165,8 @@ def _find_steps(con: duckdb.DuckDBPyConnection, numbers: tuple[Span, ...], step_
     wanted = [step for step in known if holds_number(numbers, step)]
     if not known:
         raise NoDataError(
-            "no range marks a step: use --step-name where the query has it to name their ranges, or --within or --time"
+            "no range marks a step: use --step-name where the query has it to name their ranges, or --within, or "
+            "--from and --to"
         )
     if not wanted:
         raise NoDataError(f"the scope has no step; there are steps {format_spans(known)}")
@@ -204,11 +205,15 @@ def _find_stretch(con: duckdb.DuckDBPyConnection, stretch: Span, text: str) -> t
     rows = _fetch(con, _AXIS, {})
     longest = max(map(int, rows["length_ns"]), default=0)
     if stretch.first >= longest:
-        raise NoDataError(f"the time {text} has no event: the longest run lasts {longest / 1e9:.6g} s")
+        raise NoDataError(f"no event is {text}: the longest run lasts {longest / 1e9:.6g} s")
     starts = stretch.first - rows["shift_ns"]
     ends = np.full_like(starts, _LATEST_NS) if stretch.last is None else stretch.last - rows["shift_ns"]
     of_source = Stretches(rows["source"], starts, ends)
-    return Criterion(of_source=of_source), f"time {text}"
+    return Criterion(of_source=of_source), text
+
+
+def _describe_stretch(scope: Scope) -> str:
+    return " ".join(f"{word} {time}" for word, time in (("from", scope.from_), ("to", scope.to)) if time is not None)
 
 
 def _gather(rows: Mapping[str, npt.NDArray[Any]], keys: Sequence[str], which: Flags) -> Stretches:

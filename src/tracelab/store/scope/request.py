@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Literal, get_args
 
 from tracelab.errors import UsageError
@@ -11,9 +10,8 @@ By = Literal["launch", "execution"]
 BY: tuple[str, ...] = get_args(By)
 
 _NUMBERS = re.compile(r"(?P<first>\d+)(?P<open>-(?P<last>\d+)?)?")
-_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9}
-_TIME = r"\d+(?:\.\d+)?(?:ns|us|µs|ms|s)"
-_STRETCH = re.compile(rf"(?P<first>0|{_TIME})-(?P<last>{_TIME})?")
+_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "": 1}
+_TIME = re.compile(r"(?P<whole>\d+)(?:\.(?P<fraction>\d+))?\s*(?P<unit>ns|us|µs|ms|s|)")
 
 
 @dataclass(frozen=True)
@@ -29,14 +27,16 @@ class Scope:
     """The part of each recording that an answer is about: the rows that meet all of its conditions.
 
     `steps` are numbers such as "3-5,8" or "10-", and so are those of `stream`. `within` is a regular expression: what
-    starts while a range, an op or an nn.Module runs whose name it finds. `time` is a stretch since the first event of
-    the run, such as "350ms-1.2s". `linked` leaves out rows of GPUs whose launch was not recorded. `by` is the time at
-    which rows of GPUs count: of their launch, or of their execution. Raises UsageError for what cannot be read.
+    starts while a range, an op or an nn.Module runs whose name it finds. `from_` and `to` are times since the first
+    event of the run, such as "350ms"; what starts at `to` is left out. `linked` leaves out rows of GPUs whose launch
+    was not recorded. `by` is the time at which rows of GPUs count: of their launch, or of their execution. Raises
+    UsageError for what cannot be read.
     """
 
     steps: str | None = None
     within: str | None = None
-    time: str | None = None
+    from_: str | None = None
+    to: str | None = None
     stream: str | None = None
     linked: bool = False
     by: By = "launch"
@@ -49,12 +49,17 @@ class Scope:
 
     def __bool__(self) -> bool:
         """Return whether there is any condition."""
-        return self.linked or any(each is not None for each in (self.steps, self.within, self.time, self.stream))
+        return self.linked or any(each is not None for each in (self.steps, self.within, self.stream)) or self.is_timed
 
     @property
     def is_of_gpus(self) -> bool:
         """Whether all rows of CPUs meet all conditions."""
-        return self.steps is None and self.within is None and self.time is None
+        return self.steps is None and self.within is None and not self.is_timed
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether rows of other times are left out."""
+        return self.from_ is not None or self.to is not None
 
     @property
     def step_numbers(self) -> tuple[Span, ...]:
@@ -69,23 +74,19 @@ class Scope:
     @property
     def stretch(self) -> Span | None:
         """The stretch of time in ns; None where any time will do."""
-        if self.time is None:
+        if not self.is_timed:
             return None
-        match = _STRETCH.fullmatch(self.time.replace(" ", ""))
-        if match is None:
-            raise UsageError(
-                f"{self.time!r} is no stretch of time; write START-END with units, such as 350ms-1.2s or 1.2s-"
-            )
-        last = match["last"]
-        span = Span(_parse_time(match["first"]), None if last is None else _parse_time(last))
-        if span.last is not None and span.last <= span.first:
-            raise UsageError(f"the stretch of time {self.time!r} ends before it begins")
-        return span
+        first = parse_time(self.from_ or "0")
+        last = None if self.to is None else parse_time(self.to)
+        if last is not None and last <= first:
+            raise UsageError(f"the scope ends at {self.to}, not after its begin at {self.from_ or 0}; swap both times")
+        return Span(first, last)
 
     @property
     def options(self) -> tuple[str, ...]:
         """The options of a command with this scope."""
-        named = {"--steps": self.steps, "--within": self.within, "--time": self.time, "--stream": self.stream}
+        named = {"--steps": self.steps, "--within": self.within, "--from": self.from_, "--to": self.to}
+        named["--stream"] = self.stream
         words = [word for option, value in named.items() if value is not None for word in (option, value)]
         by_execution = ("--scope-by", self.by) if self.by != "launch" else ()
         return (*words, *(("--linked",) if self.linked else ()), *by_execution)
@@ -112,6 +113,10 @@ def _parse_numbers(what: str, text: str | None) -> tuple[Span, ...]:
     return tuple(spans)
 
 
-def _parse_time(text: str) -> int:
-    number = text.rstrip("nuµms")
-    return int(Decimal(number) * _UNITS[text[len(number) :]]) if text != number else int(number)
+def parse_time(text: str) -> int:
+    """Return a time in ns, exactly: 1.5s, 20ms, 300us; a plain number is ns. Raises UsageError for other text."""
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(f"{text!r} is no time; write it as 1.5s, 20ms, 300us or 1234567 (ns)")
+    size, fraction = _UNITS[match["unit"]], match["fraction"] or ""
+    return int(match["whole"]) * size + int(fraction or 0) * size // int(f"1{'0' * len(fraction)}")
