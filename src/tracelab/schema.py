@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote, urlsplit
@@ -18,6 +19,7 @@ from tracelab.enumerations import (
     SOURCE_FORMATS,
 )
 from tracelab.errors import UsageError, suggest_name
+from tracelab.resources import QUERIES
 
 SCHEMA_VERSION = "2.2"
 """Stores of another major version are refused; a minor version only adds tables or columns."""
@@ -692,14 +694,25 @@ class ComputedTable:
         return (_IDENTITY[0], *self.own)
 
 
+@cache
+def _read_query(name: str) -> str:
+    """Return the SQL of a query of the library, without comments and header."""
+    lines = (QUERIES / f"{name}.sql").read_text(encoding="utf-8").splitlines()
+    return "\n".join(line for line in lines if not line.startswith("--"))
+
+
 @dataclass(frozen=True)
 class Computation:
-    """Tables that one function computes, for one run at a time.
+    """Tables that one function computes, for one run at a time unless `of_many`.
 
     `function` is `module:name`: it takes the rows of the relations by name, the parameters, and a function to call now
     and then, which raises once the statement is interrupted; it returns the rows of each table by name, without run.
-    `relations` are SQL texts that take `$run` and, where they name them, the parameters. `params` are those of a query
-    that change the result, with their defaults. `row_bytes` is the memory that each row of the relations needs.
+    `relations` are SQL texts that take `$run` and, where they name them, the parameters. `answers` are queries of the
+    library that are relations, too, under their names. `params` are those of a query that change the result, with their
+    defaults. `row_bytes` is the memory that each row of the relations needs.
+
+    With `of_many`, it computes all runs at once: `$run` is NULL, and the rows returned have their run. With `kept`,
+    which implies that, the store keeps the rows of each run until its sources change.
     """
 
     function: str
@@ -707,6 +720,14 @@ class Computation:
     params: dict[str, str | int | float | bool | None]
     row_bytes: int
     tables: tuple[ComputedTable, ...]
+    answers: tuple[str, ...] = ()
+    of_many: bool = False
+    kept: bool = False
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """All relations as SQL, by name."""
+        return self.relations | {name: _read_query(name) for name in self.answers}
 
 
 _PATH_RELATIONS = {
@@ -844,6 +865,121 @@ COMPUTATIONS: tuple[Computation, ...] = (
             ),
         ),
     ),
+    Computation(
+        "tracelab.store.rollups:compute_rollups",
+        {
+            "described": "from run_facts($run)",
+            "files": "from source_files($run)",
+            "cards": "select run, rank, device, host, uuid, name from devices where matches(run, $run)",
+            "speeds": "select run, samples_per_s from run_speeds where matches(run, $run)",
+            "trained": "select run, rank, dur_ns from steps where phase = 'train' and matches(run, $run)",
+        },
+        {"rank": None, "device": None, "skip": 0, "step_name": _STEP_NAME},
+        400,
+        (
+            ComputedTable(
+                "rollup_runs",
+                "one run in short: settings, files, speed",
+                _columns(
+                    ("began_at", "timestamp", "When it began."),
+                    (
+                        "began_from",
+                        "text",
+                        "Where that is from: started_at, or recording, the first kernel or window; NULL: not known.",
+                    ),
+                    ("host", "text", "Its hosts, each once; of more than three the first and how many more."),
+                    ("hosts", "int64", "How many hosts are known."),
+                    ("gpu", "text", "Its GPUs, each model once."),
+                    ("program", "text", "The program, else the collector's workload."),
+                    ("model", "text", "Model name."),
+                    ("world_size", "int32", "Processes of the job."),
+                    ("global_batch_size", "int32", "Samples a step over all processes."),
+                    ("precision", "text", "Precision."),
+                    ("parallelism", "text", "Parallelism."),
+                    ("git_commit", "text", "Commit of the workload's repository."),
+                    ("status", "text", "How the run ended, where it was recorded."),
+                    ("files", "int64", "Files."),
+                    ("events_skipped", "int64", "Events of these files that could not be read."),
+                    ("incomplete", "int64", "Files that were cut off or lost events."),
+                    ("samples_per_s", "double", "Samples a second, as the run wrote them down."),
+                ),
+            ),
+            ComputedTable(
+                "rollup_ranks",
+                "one rank and device of a run, in short",
+                _columns(
+                    ("rank", "int32", "Rank of the process."),
+                    ("device", "int32", "Ordinal of the GPU; NULL without."),
+                    ("host", "text", "Host name."),
+                    ("uuid", "text", "UUID of the physical card."),
+                    ("window_ns", "int64", "As in gpu_breakdown, as are the next four, which add up to it."),
+                    ("compute_ns", "int64", "Time of compute."),
+                    ("exposed_comm_ns", "int64", "Time of exposed communication."),
+                    ("exposed_memory_ns", "int64", "Time of exposed copies."),
+                    ("idle_ns", "int64", "Time in which nothing ran."),
+                    ("kernel_sum_ns", "int64", "Durations of all kernels, added up."),
+                    ("unclassified_ns", "int64", "Those of kernels that no rule matches."),
+                    ("steps", "int64", "Steps of step_breakdown, else training steps that a run folder records."),
+                    ("step_ns", "int64", "Median length of a step, rounded down."),
+                    (
+                        "step_compute_ns",
+                        "int64",
+                        "Median of compute_ns of a step, rounded down; NULL where no rows of steps are known.",
+                    ),
+                    (
+                        "collectives",
+                        "int64",
+                        "As in stragglers, as are the next seven, of the rank: only in the row of its first device.",
+                    ),
+                    ("collective_ns", "int64", "Durations of these collectives."),
+                    ("wait_ns", "int64", "Waiting for the last rank."),
+                    ("exposed_wait_ns", "int64", "The part in which nothing computes."),
+                    ("times_last", "int64", "Collectives that the rank started last."),
+                    ("caused_wait_ns", "int64", "Waits of other ranks in these."),
+                    ("removable_ns", "int64", "What those would be shorter by."),
+                    ("lateness_ns", "int64", "Entries less the median entry of the other ranks, added up."),
+                ),
+            ),
+            ComputedTable(
+                "rollup_steps",
+                "one step of a rank and device, in short",
+                _columns(
+                    ("rank", "int32", "Rank of the process."),
+                    ("device", "int32", "Ordinal of the GPU; NULL without."),
+                    ("step", "int64", "Number of the step."),
+                    ("step_ns", "int64", "As in step_breakdown, as are the others."),
+                    ("compute_ns", "int64", "Time of compute."),
+                    ("exposed_comm_ns", "int64", "Time of exposed communication."),
+                    ("exposed_memory_ns", "int64", "Time of exposed copies."),
+                    ("other_steps_ns", "int64", "Time of rows of other steps."),
+                    ("idle_ns", "int64", "Time in which nothing ran."),
+                    ("cpu_ns", "int64", "The step's range on the host."),
+                    ("kernels", "int64", "Kernels of the step."),
+                ),
+            ),
+        ),
+        ("gpu_breakdown", "step_breakdown", "stragglers"),
+        of_many=True,
+        kept=True,
+    ),
+    Computation(
+        "tracelab.change_points:compute_segments",
+        {"points": "from run_points('rollup_runs', 'rollup_ranks', $metric, $series_name)"},
+        {"metric": "step_ns", "series_name": None, "alpha": 0.01, "step_name": _STEP_NAME},
+        400,
+        (
+            ComputedTable(
+                "run_segments",
+                "one run of a series with the stretch between two changes that it belongs to",
+                _columns(
+                    ("place", "int64", "Place of the run in its series, from 1, in the order of time."),
+                    ("segment", "int64", "Number of the stretch, from 1."),
+                    ("chance", "double", "Of the first run of a stretch the chance of such a change; else NULL."),
+                ),
+            ),
+        ),
+        of_many=True,
+    ),
 )
 """Tables that Python computes; a session computes them once a text names one."""
 
@@ -853,8 +989,13 @@ COMPUTED_TABLES: dict[str, ComputedTable] = {table.name: table for each in COMPU
 
 def named_computations(text: str) -> list[Computation]:
     """Return the computations whose tables a SQL text names, in any case."""
-    words = set(re.findall(r"\w+", text.lower()))
+    words = words_of(text)
     return [each for each in COMPUTATIONS if any(table.name in words for table in each.tables)]
+
+
+def words_of(text: str) -> set[str]:
+    """Return the words of a SQL text in lower case, among them the names of the tables that it reads."""
+    return set(re.findall(r"\w+", text.lower()))
 
 
 def described(name: str | None = None) -> pa.Table:

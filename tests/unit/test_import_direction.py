@@ -15,7 +15,7 @@ LAYERS = (
     {"compare", "doctor", "plot"},
     {"readers", "sql"},
     {"query", "store"},
-    {"output", "paths"},
+    {"output", "paths", "change_points"},
     {"schema", "run_names"},
     {"errors", "enumerations", "exact_json", "resources", "temp_folders"},
     {"foreign_text"},

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 SECTION_TITLES: dict[str, str] = {
+    "fleet": "Fleet",
     "summary": "Summary",
     "health": "Health of the data",
     "time": "Where the time goes",

@@ -24,7 +24,7 @@ the report's own, which define:
 Text reaches the page by `textContent` alone, so names are harmless; the page's policy forbids every other script.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,9 +56,11 @@ SECTIONS: dict[str, Callable[[ReportSession, RunLeads], Section | None]] = {
 }
 """Sections that a function builds, which runs its own queries."""
 
-_UNFOLDED = ("time", "comparison")
+_UNFOLDED = ("fleet", "time", "comparison")
 """Sections whose first query is shown whole; of others a reader unfolds what the findings lead to."""
 _COMPARED = 2
+_FLEET = 20
+"""With so many runs or more, the report opens with what they have in common."""
 _MOST_SUMMARIES = 200
 """With more runs, the report has the summaries of the first; `tracelab summary` prints all."""
 
@@ -93,10 +95,11 @@ def report(
 
 def _sections(session: ReportSession) -> Iterator[Section]:
     """Yield the sections in order: built by a function, or of the results of their queries."""
-    selected = session.run_all(_report_queries())
+    sections = _ordered_sections(session)
+    selected = session.run_all(_report_queries([name for name, _ in sections]))
     summaries = summarize_answers(session, {answer.query.name: answer for answer in selected})
     leads = {each.run: (*each.leads, *each.unranked) for each in summaries}
-    for part, title in _ordered_sections(session):
+    for part, title in sections:
         if part == "summary":
             drawn = frozenset(drawn_runs(session))
             listed = summaries[:_MOST_SUMMARIES]
@@ -123,16 +126,20 @@ def _sections(session: ReportSession) -> Iterator[Section]:
 
 
 def _ordered_sections(session: ReportSession) -> list[tuple[str, str]]:
-    """Return name and title of the sections in their order; of two runs, the comparison comes first."""
-    names = list(SECTION_TITLES)
+    """Return name and title of the sections in their order; of two runs the comparison is first, of many the fleet."""
+    names = [name for name in SECTION_TITLES if name != "fleet" or len(session.run_names) >= _FLEET]
     if len(session.run_names) == _COMPARED:
         names.remove("comparison")
         names.insert(0, "comparison")
     return [(name, SECTION_TITLES[name]) for name in names]
 
 
-def _report_queries() -> list[Query]:
-    """Return the queries whose header places them in the report, in their order."""
+def _report_queries(sections: Sequence[str]) -> list[Query]:
+    """Return the queries whose header places them in one of the sections, in their order."""
     library = query.library().items()
     selected = [(each.report.order, name, each) for name, each in library if each.report]
-    return [each for _, _, each in sorted(selected) if each.report and each.report.section not in SECTIONS]
+    return [
+        each
+        for _, _, each in sorted(selected)
+        if each.report and each.report.section in sections and each.report.section not in SECTIONS
+    ]

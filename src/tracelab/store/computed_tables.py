@@ -1,18 +1,20 @@
 """Compute the tables that Python makes, once a session and text that names them, and show them as views."""
 
+import dataclasses
 import hashlib
 import importlib
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 
 from tracelab import schema
 from tracelab.errors import TracelabError
-from tracelab.store import execution
+from tracelab.store import execution, rollups, session
 
 Params = Mapping[str, str | int | float | bool | None]
 Compute = Callable[[Mapping[str, pa.Table], Params, Callable[[], None]], Mapping[str, pa.Table]]
@@ -37,10 +39,17 @@ def provide(
     for computation in schema.named_computations(text):
         params = {name: (values or {}).get(name, default) for name, default in computation.params.items()}
         run = (values or {}).get("run")
-        wanted = runs if runs is not None else [str(run)] if run is not None else _stored_runs(con)
+        wanted = runs if runs is not None else [str(run)] if run is not None else None
+        named = [table.name for table in computation.tables if table.name in schema.words_of(text)]
         with _computing:
-            stored = [_compute_once(con, computation, each, params) for each in wanted]
-        for table in computation.tables:
+            if not computation.of_many:
+                each_run = _stored_runs(con) if wanted is None else wanted
+                stored = [_compute_once(con, computation, each, params) for each in each_run]
+            elif computation.kept and (store := session.plain_store(con)) is not None:
+                stored = [_provide_kept(con, store, computation, rollups.Selection(wanted, params, named))]
+            else:
+                stored = [_compute_once(con, computation, None, params)]
+        for table in (each for each in computation.tables if all(each.name in names for names in stored)):
             parts = [f'from {_SCHEMA}."{names[table.name]}"' for names in stored]
             con.execute(
                 f"create or replace temp view {table.name} as\n" + "\nunion all ".join(parts or [_no_rows(table)])
@@ -57,35 +66,69 @@ def _stored_runs(con: duckdb.DuckDBPyConnection) -> list[str]:
 
 
 def _compute_once(
-    con: duckdb.DuckDBPyConnection, computation: schema.Computation, run: str, params: Params
+    con: duckdb.DuckDBPyConnection, computation: schema.Computation, run: str | None, params: Params
 ) -> dict[str, str]:
-    """Compute the tables of one run unless the session has them; return the name of each in the schema `computed`."""
-    identity = repr((computation.function, run, sorted(params.items())))
+    """Compute the tables of one run, or of all, unless the session has them; return their names in `computed`."""
+    selection = rollups.Selection(None if run is None else [run], params, [table.name for table in computation.tables])
+    return _store_once(con, computation, selection, lambda: compute_tables(con, computation, run, params), run)
+
+
+def _provide_kept(
+    con: duckdb.DuckDBPyConnection, store: Path, computation: schema.Computation, selection: rollups.Selection
+) -> dict[str, str]:
+    """Take the wanted tables from the store unless the session has them."""
+
+    def compute(opened: duckdb.DuckDBPyConnection) -> Mapping[str, pa.Table]:
+        return compute_tables(opened, computation, None, selection.params)
+
+    def collect() -> Mapping[str, pa.Table]:
+        return rollups.collect(con, store, computation, selection, compute)
+
+    tables = [table for table in computation.tables if table.name in selection.tables]
+    return _store_once(con, dataclasses.replace(computation, tables=tuple(tables)), selection, collect, None)
+
+
+def _store_once(
+    con: duckdb.DuckDBPyConnection,
+    computation: schema.Computation,
+    selection: rollups.Selection,
+    compute: Callable[[], Mapping[str, pa.Table]],
+    run: str | None,
+) -> dict[str, str]:
+    """Store the tables of a computation in the session unless it has them; return the name of each in `computed`."""
+    identity = repr((computation.function, selection.runs, sorted(selection.params.items())))
     digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     names = {table.name: f"{table.name}_{digest}" for table in computation.tables}
     con.execute(f"create schema if not exists {_SCHEMA}").fetchall()
     existing = con.execute("select table_name from duckdb_tables() where schema_name = ?", [_SCHEMA]).fetchall()
     if {(name,) for name in names.values()} <= set(existing):
         return names
-    budget = _MemoryBudget(con, computation, run)
-    values = {**params, "run": run}
-    relations = _read_relations(con, computation.relations, values, budget)
-    module, _, function = computation.function.partition(":")
-    compute: Compute = getattr(importlib.import_module(module), function)
-    computed = compute(relations, params, execution.check_interrupted)
+    computed = compute()
     for table in computation.tables:
         _store(con, table, names[table.name], computed.get(table.name), run)
     return names
 
 
+def compute_tables(
+    con: duckdb.DuckDBPyConnection, computation: schema.Computation, run: str | None, params: Params
+) -> Mapping[str, pa.Table]:
+    """Compute the tables of one run, or of all of a session. Raises TracelabError where memory does not suffice."""
+    budget = _MemoryBudget(con, computation, run)
+    relations = _read_relations(con, computation.texts, {**params, "run": run}, budget)
+    module, _, function = computation.function.partition(":")
+    compute: Compute = getattr(importlib.import_module(module), function)
+    return compute(relations, params, execution.check_interrupted)
+
+
 class _MemoryBudget:
     """The rows of a computation so far, and the memory that they take."""
 
-    def __init__(self, con: duckdb.DuckDBPyConnection, computation: schema.Computation, run: str) -> None:
+    def __init__(self, con: duckdb.DuckDBPyConnection, computation: schema.Computation, run: str | None) -> None:
         ((setting,),) = con.execute("select current_setting('memory_limit')").fetchall()
         self._limit = _parse_size(str(setting))
         self._row_bytes = computation.row_bytes
-        self._what = f"{' and '.join(table.name for table in computation.tables)} of run {run}"
+        of_run = "" if run is None else f" of run {run}"
+        self._what = f"{' and '.join(table.name for table in computation.tables)}{of_run}"
         self._rows = 0
         self._counting = threading.Lock()
 
@@ -106,9 +149,12 @@ def _read_relations(
 ) -> dict[str, pa.Table]:
     """Read relations two at a time: what takes long in one of them may occupy a single core.
 
-    Each has a cursor of its own, which sees the views and macros of the session, and stops where the session does.
+    Each has a cursor of its own, which sees the views and macros of the session, and stops where the session does. The
+    computed tables that it reads are made first, for each cursor, since temporary views are those of one.
     """
     cursors = [con.cursor() for _ in relations]
+    for cursor, sql in zip(cursors, relations.values(), strict=True):
+        provide(cursor, sql, values)
     with ThreadPoolExecutor(_READERS) as pool:
         reads = [
             pool.submit(_read_relation, cursor, sql, values, budget)
@@ -154,7 +200,7 @@ def _params_of(sql: str) -> set[str]:
 
 
 def _store(
-    con: duckdb.DuckDBPyConnection, table: schema.ComputedTable, name: str, rows: pa.Table | None, run: str
+    con: duckdb.DuckDBPyConnection, table: schema.ComputedTable, name: str, rows: pa.Table | None, run: str | None
 ) -> None:
     """Write computed rows into a table in memory, in the types of the schema; None are no rows."""
     if rows is None:
@@ -162,10 +208,11 @@ def _store(
         return
     columns = ", ".join(f'"{column.name}"::{column.duckdb} as "{column.name}"' for column in table.own)
     con.register("computed_rows", rows)
+    run_sql, values = ("run::varchar", []) if run is None else ("?::varchar", [run])
     try:
         con.execute(
-            f'create or replace table {_SCHEMA}."{name}" as select ?::varchar as run, {columns} from computed_rows',
-            [run],
+            f'create or replace table {_SCHEMA}."{name}" as select {run_sql} as run, {columns} from computed_rows',
+            values,
         ).fetchall()
     finally:
         con.unregister("computed_rows")

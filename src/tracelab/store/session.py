@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MACROS = QUERIES / "lib"
 
+_PLAIN_STORE = "plain_store"
+"""A macro, not a variable, since cursors of a session have its macros."""
 _DEFINITION = re.compile(r"^create or replace (?:macro|view) (\w+)", re.MULTILINE)
 _PROSE = re.compile(r"^\s*--.*\n|^comment on .*\n", re.MULTILINE)
 _WORD = re.compile(r"\w+")
@@ -53,7 +55,22 @@ def connect(
             run_statements(con, text)
         for table in numbered:
             run_statements(con, _create_numbered_view(rows, schema.BY_NAME[table]))
+        if _is_plain(rows):
+            con.execute(f"create macro {_PLAIN_STORE}() as {sql_literal(str(store.resolve()))}").fetchall()
     return con
+
+
+def plain_store(con: duckdb.DuckDBPyConnection) -> Path | None:
+    """Return the store of a session that has all its rows as they are stored; None of any other session."""
+    try:
+        ((root,),) = con.execute(f"select {_PLAIN_STORE}()").fetchall()
+    except duckdb.CatalogException:
+        return None
+    return Path(root)
+
+
+def _is_plain(rows: "StoredRows") -> bool:
+    return isinstance(rows, ParquetRows)
 
 
 def init_sql(store: Path, alignment: "Alignment | None" = None, mask: "RowMask | None" = None) -> str:
@@ -282,7 +299,7 @@ def render_session(
     computed = list(schema.COMPUTED_TABLES.values())
     if referenced is not None:
         computed = [table for each in schema.named_computations(referenced) for table in each.tables]
-        library, tables = _narrow(library, referenced)
+        library, tables = _narrow(library, referenced, has_kept=_is_plain(stored))
     views = [*(_create_view(stored, table) for table in tables), *map(_create_placeholder, computed)]
     commented: list[schema.Table | schema.ComputedTable] = [*tables, *computed]
     documented = [_create_comments(table) for table in commented] if comments else []
@@ -294,13 +311,24 @@ def referenced_tables(store: Path, referenced: str) -> list[str]:
     return [table.name for table in _narrow(render_library(store.resolve()), referenced)[1]]
 
 
-def _narrow(library: Sequence[str], referenced: str) -> tuple[list[str], list[schema.Table]]:
-    """Return the definitions and the tables that a SQL text needs, with those that its computed tables rest on."""
-    named = schema.named_computations(referenced)
-    texts = "\n".join([referenced, *(text for each in named for text in each.relations.values())])
+def _narrow(library: Sequence[str], referenced: str, *, has_kept: bool = False) -> tuple[list[str], list[schema.Table]]:
+    """Return the definitions and the tables that a SQL text needs, with those that its computed tables rest on.
+
+    With `has_kept`, sessions of their own compute the tables that the store keeps: this one needs only `sources`.
+    """
+    texts = "\n".join([referenced, *_relation_texts(referenced, has_kept=has_kept)])
     definitions = _required_definitions(library, texts)
     words = _words(texts, definitions)
     return [definitions], [table for table in schema.TABLES if table.name in words]
+
+
+def _relation_texts(referenced: str, *, has_kept: bool) -> list[str]:
+    """Return the relations of the computed tables that a text names, and of those that these rest on."""
+    texts = []
+    for each in schema.named_computations(referenced):
+        relations = ["sources"] if each.kept and has_kept else list(each.texts.values())
+        texts += [*relations, *_relation_texts("\n".join(relations), has_kept=has_kept)]
+    return texts
 
 
 def _create_view(stored: StoredRows, table: schema.Table) -> str:

@@ -1,0 +1,237 @@
+"""Keep tables with a few rows a run in the store, so that queries over many runs read only these.
+
+    .rollups/<definition>/<segment>/<table>.parquet
+
+A segment has the rows of some runs, and in `keys.parquet` what they rest on: a hash of the committed sources of each
+run. Rows whose hash is another by now are ignored. A segment is written aside and renamed, and never changed; many
+small ones become one.
+"""
+
+import hashlib
+import shutil
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tracelab import schema
+from tracelab.resources import QUERIES
+from tracelab.store import execution, session
+
+FOLDER = ".rollups"
+_KEYS = "keys"
+_MOST_SEGMENTS = 8
+_MOST_SOURCES = 64
+_MOST_BYTES = 256 << 20
+"""Sources, and bytes of traces, whose runs are computed together: planning costs per query, memory per row."""
+_ATTEMPTS = 3
+"""How often segments are listed anew that another process has merged meanwhile."""
+_KEYS_SQL = """
+select
+    run,
+    md5(string_agg(concat_ws('|', source, reader_version, epoch_us(ingested_at)), ',' order by source)) as key,
+    count(*) as sources,
+    sum(coalesce(size_bytes, 0))::bigint as size_bytes
+from sources
+where $run is null or run = $run
+group by run
+order by run
+"""
+
+Tables = Mapping[str, pa.Table]
+Compute = Callable[[duckdb.DuckDBPyConnection], Tables]
+Params = Mapping[str, str | int | float | bool | None]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The wanted runs, None for all, the parameters of the computation, and the wanted tables of it."""
+
+    runs: Sequence[str] | None
+    params: Params
+    tables: Sequence[str]
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A run of the store: `key` is another one once a source is added, replaced or removed."""
+
+    name: str
+    key: str
+    sources: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class _Segment:
+    """A folder with the tables of some runs, and the keys of those."""
+
+    folder: Path
+    keys: Mapping[str, str]
+    runs: set[str] = field(default_factory=set)
+    """The runs whose rows are taken from it."""
+
+
+def compute_rollups(relations: Tables, _params: Params, _check: Callable[[], None]) -> dict[str, pa.Table]:
+    """Return the rows of each rollup: its SQL in queries/rollups reads the relations."""
+    (computation,) = (each for each in schema.COMPUTATIONS if each.kept)
+    with closing(session.open_duckdb()) as con:
+        for name, rows in relations.items():
+            con.register(f"given_{name}", rows)
+            texts = ", ".join(f'"{each.name}"::varchar as "{each.name}"' for each in rows.schema if _is_coded(each))
+            con.execute(f"create table {name} as select *{f' replace ({texts})' if texts else ''} from given_{name}")
+            con.unregister(f"given_{name}")
+        return {table.name: execution.fetch_table(con, _read_sql(table.name)) for table in computation.tables}
+
+
+def _is_coded(column: "pa.Field[pa.DataType]") -> bool:
+    return pa.types.is_dictionary(column.type)
+
+
+def _read_sql(table: str) -> str:
+    return (QUERIES / "rollups" / f"{table}.sql").read_text(encoding="utf-8")
+
+
+def collect(
+    con: duckdb.DuckDBPyConnection,
+    store: Path,
+    computation: schema.Computation,
+    selection: Selection,
+    compute: Compute,
+) -> dict[str, pa.Table]:
+    """Return the tables of a computation, computing only those of runs whose sources have changed since.
+
+    `con` is a session over all of the store; `compute` takes one over some of its runs.
+    """
+    folder = store / FOLDER / _name_definition(store, computation, selection.params)
+    runs = _list_runs(con, selection.runs)
+    kept, missing = _read_kept(folder, selection.tables, runs)
+    for batch in _batches(missing):
+        referenced = "\n".join(("sources", *computation.texts.values()))
+        with closing(session.connect(store, referenced=referenced, runs=[run.name for run in batch])) as opened:
+            opened.execute("set enable_progress_bar = false").fetchall()
+            tables = dict(compute(opened))
+        kept.append({name: tables[name] for name in selection.tables})
+        _write_segment(folder, tables, {run.name: run.key for run in batch})
+    if len(kept) > _MOST_SEGMENTS and selection.runs is None:
+        _merge(folder, [table.name for table in computation.tables], runs)
+    return {name: _concat([tables[name] for tables in kept]) for name in selection.tables if kept}
+
+
+def _read_kept(folder: Path, names: Sequence[str], runs: Sequence[_Run]) -> tuple[list[Tables], list[_Run]]:
+    """Read the current rows, of each segment together; return them, and the runs that have none."""
+    for _ in range(_ATTEMPTS):
+        segments, missing = _assign(_list_segments(folder), runs)
+        try:
+            return [_read_segment(segment, names) for segment in segments], missing
+        except FileNotFoundError:  # merged since it was listed
+            continue
+    return [], list(runs)
+
+
+def _concat(tables: Sequence[pa.Table]) -> pa.Table:
+    return pa.concat_tables(tables, promote_options="permissive")
+
+
+def _list_runs(con: duckdb.DuckDBPyConnection, wanted: Sequence[str] | None) -> list[_Run]:
+    only = wanted[0] if wanted is not None and len(wanted) == 1 else None
+    rows = con.execute(_KEYS_SQL, {"run": only}).fetchall()
+    return [_Run(*row) for row in rows if wanted is None or row[0] in wanted]
+
+
+def _name_definition(store: Path, computation: schema.Computation, params: Params) -> str:
+    """Return the hash of all that the rows follow from beside the sources: queries, macros, rules, parameters."""
+    texts = [
+        schema.SCHEMA_VERSION,
+        repr(sorted(params.items())),
+        *computation.texts.values(),
+        *(_read_sql(table.name) for table in computation.tables),
+        *session.render_library(store),
+    ]
+    return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _list_segments(folder: Path) -> list[_Segment]:
+    """Return the segments of a definition, those with most runs first; unreadable ones are none."""
+    segments = []
+    for path in folder.glob("[0-9a-f]*"):
+        try:
+            keys = pq.read_table(path / f"{_KEYS}.parquet").to_pydict()
+        except (OSError, pa.ArrowException):  # removed since, or cut off by a crash of the machine
+            continue
+        segments.append(_Segment(path, dict(zip(keys["run"], keys["key"], strict=True))))
+    return sorted(segments, key=lambda segment: (-len(segment.keys), segment.folder.name))
+
+
+def _assign(segments: Iterable[_Segment], runs: Iterable[_Run]) -> tuple[list[_Segment], list[_Run]]:
+    """Choose for each run the first segment that has its rows; return the segments used, and the runs without one."""
+    listed = list(segments)
+    missing = []
+    for run in runs:
+        for segment in listed:
+            if segment.keys.get(run.name) == run.key:
+                segment.runs.add(run.name)
+                break
+        else:
+            missing.append(run)
+    return [segment for segment in listed if segment.runs], missing
+
+
+def _batches(runs: Iterable[_Run]) -> Iterator[list[_Run]]:
+    """Yield runs in groups of at most so many sources and bytes, a larger run alone."""
+    batch: list[_Run] = []
+    sources = size_bytes = 0
+    for run in runs:
+        if batch and (sources + run.sources > _MOST_SOURCES or size_bytes + run.size_bytes > _MOST_BYTES):
+            yield batch
+            batch, sources, size_bytes = [], 0, 0
+        batch.append(run)
+        sources, size_bytes = sources + run.sources, size_bytes + run.size_bytes
+    if batch:
+        yield batch
+
+
+def _read_segment(segment: _Segment, names: Iterable[str]) -> Tables:
+    """Read the tables of a segment, of its chosen runs alone."""
+    tables = {name: pq.read_table(segment.folder / f"{name}.parquet") for name in names}
+    if len(segment.runs) == len(segment.keys):
+        return tables
+    chosen = pa.array(sorted(segment.runs), pa.string())
+    return {name: table.filter(pc.is_in(table.column("run"), chosen)) for name, table in tables.items()}
+
+
+def _write_segment(folder: Path, tables: Tables, keys: Mapping[str, str]) -> bool:
+    """Write a segment aside and rename it; return False where the store cannot be written to."""
+    name = uuid.uuid4().hex
+    staged, target = folder / f".{name}", folder / name
+    listed = pa.table({"run": pa.array(list(keys), pa.string()), "key": pa.array(list(keys.values()), pa.string())})
+    try:
+        staged.mkdir(parents=True)
+        for table, rows in (*tables.items(), (_KEYS, listed)):
+            pq.write_table(rows, staged / f"{table}.parquet", compression="zstd")
+        staged.rename(target)
+    except OSError:
+        shutil.rmtree(staged, ignore_errors=True)
+        return False
+    return True
+
+
+def _merge(folder: Path, names: Sequence[str], runs: Sequence[_Run]) -> None:
+    """Make one segment of all current rows, and remove the others: a process that has listed these lists them anew."""
+    every = _list_segments(folder)
+    used, missing = _assign(every, runs)
+    try:
+        parts = [_read_segment(segment, names) for segment in used]
+    except FileNotFoundError:  # another process merges
+        return
+    absent = {run.name for run in missing}
+    keys = {run.name: run.key for run in runs if run.name not in absent}
+    if _write_segment(folder, {name: _concat([tables[name] for tables in parts]) for name in names}, keys):
+        for segment in every:
+            shutil.rmtree(segment.folder, ignore_errors=True)
