@@ -4,7 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from tracelab.compare.kernel_matching import Kernel, KernelMatch, Launch, match_kernels, normalize_key
+from tracelab.compare.kernel_matching import (
+    Kernel,
+    KernelMatch,
+    Launch,
+    UnmatchedClass,
+    match_kernels,
+    normalize_key,
+)
 
 
 def kernels(**times: float) -> list[Kernel]:
@@ -46,8 +53,8 @@ def test_equal_names_match_first_and_shares_are_of_kernel_time() -> None:
     matching = match_kernels(kernels(a=30, b=70), kernels(a=50, c=50))
     assert matching.matches == (KernelMatch("name", ("a",), ("a",)),)
     assert matching.shares == {"name": (0.3, 0.5)}
-    assert matching.unmatched == {"gemm": (70, 50)}
-    assert matching.examples == {"gemm": ("b", "c")}
+    assert matching.unmatched() == [UnmatchedClass("gemm", 70, 50, ("b", "c"))]
+    assert matching.unmatched({"b"}) == [UnmatchedClass("gemm", 0, 50, ("c",))]
 
 
 def test_all_names_of_one_function_match_together() -> None:
@@ -106,7 +113,7 @@ def test_the_rest_matches_by_order_class_and_size_of_grid() -> None:
         kernels(a=10, old=10, b=10), kernels(a=10, new=10, b=10, late=10), lambda: (base, candidate)
     )
     assert [each for each in matching.matches if each.stage != "name"] == [KernelMatch("order", ("old",), ("new",))]
-    assert matching.unmatched == {"gemm": (0, 10)}
+    assert matching.unmatched() == [UnmatchedClass("gemm", 0, 10, ("late",))]
 
 
 def test_names_whose_launches_are_mostly_paired_with_others_do_not_match() -> None:

@@ -1,5 +1,6 @@
 """Kernels that are launched in the place of others, of steps that a person can align."""
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,11 +11,11 @@ from tests.compare.small_runs import ALL_REDUCE, recording, together
 from tests.compare.test_kernel_matching import launch
 from tests.memory import MemoryStore
 from tracelab.client import Lab
-from tracelab.compare import sentences
+from tracelab.compare import sentences, writers
 from tracelab.compare.comparison import Comparison, Request, compare_source
 from tracelab.compare.fetch import Source
 from tracelab.compare.kernel_groups import group_kernels
-from tracelab.compare.kernel_matching import Kernel, match_kernels
+from tracelab.compare.kernel_matching import Kernel, UnmatchedClass, match_kernels
 from tracelab.compare.replacements import Replaced, find_replacements
 from tracelab.plot.joined import join_rows, join_table
 from tracelab.query import library
@@ -85,6 +86,40 @@ def test_sentence_names_both_kernels_once_and_their_classes_not_again(swapped: C
         "Largest differences per step: kernel gemm_kernel (−4.000 µs) replaced by cudnn_convolve_kernel (+5.500 µs), "
         "exposed_communication −1.000 µs, idle −500 ns."
     )
+
+
+def test_replaced_kernels_are_not_listed_as_unmatched_again(swapped: Comparison) -> None:
+    assert (
+        swapped.matching.unmatched()
+        == [
+            UnmatchedClass("gemm", 4_000, 0, ("gemm_kernel",)),
+            UnmatchedClass("convolution", 0, 5_500, ("cudnn_convolve_kernel",)),
+        ][::-1]
+    )
+    assert swapped.unmatched == []
+    assert sentences.matching_sentences(swapped) == [
+        "Kernels matched: 33.3 % of the base's and 26.7 % of the candidate's kernel time (by name 26.7 %), the rest "
+        "replaces other kernels."
+    ]
+    text = writers.write_text(swapped, width=200)
+    assert (text.count("cudnn_convolve_kernel"), text.count("Not matched")) == (1, 0)
+    assert json.loads(writers.write_json(swapped, strict=False))["kernels"]["unmatched"] == []
+
+
+def test_a_replacement_that_is_not_among_the_largest_differences_is_listed_below(memory: MemoryStore) -> None:
+    """A kernel of 20 ns in a step of 10 µs gives way to another one of 30 ns: below 1 % of the step."""
+    sides = [recording("a"), recording("b")]
+    for side, name, dur_ns in zip(sides, ("tiny_gemm", "tiny_convolve_kernel"), (20, 30), strict=True):
+        side["kernels"] += [
+            row | {"name": name, "start_ns": row["start_ns"] + 5_000, "dur_ns": dur_ns}
+            for row in side["kernels"]
+            if row["name"] == "gemm_kernel"
+        ]
+    memory.filled(together(*sides))
+    comparison = compare_source(Source(memory.con), Request(("a",), ("b",)))
+    assert sentences.matching_sentences(comparison)[1:] == [
+        "Smaller differences: kernel tiny_gemm (−20 ns) replaced by tiny_convolve_kernel (+30 ns)."
+    ]
 
 
 def test_kernels_that_replace_each_other_are_one_bar_of_their_difference(swapped: Comparison) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from tracelab.compare import comparability, fetch, metrics, notes, recordings
 from tracelab.compare.gates import FAILED, UNDECIDED, Gate, GateResult, check_gate
-from tracelab.compare.kernel_matching import Kernel, Launch, Matching, match_kernels
+from tracelab.compare.kernel_matching import Kernel, Launch, Matching, UnmatchedClass, match_kernels
 from tracelab.compare.noise import ASSUMED_FLOOR
 from tracelab.compare.recordings import RANGES, Recording, StepCounts
 from tracelab.compare.replacements import Replacement, Times, find_replacements
@@ -65,6 +65,11 @@ class Comparison:
     def main(self) -> MetricRow:
         """The row that the verdict of the whole comparison is of: step time, or what replaces it."""
         return self.rows[0]
+
+    @property
+    def unmatched(self) -> list[UnmatchedClass]:
+        """The kernels that are neither matched nor replace others, by class."""
+        return self.matching.unmatched({name for each in self.replacements for name in each.names})
 
     @property
     def verdict(self) -> str:

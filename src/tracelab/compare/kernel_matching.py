@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tracelab.compare.alignment import align_sequences
@@ -83,15 +83,41 @@ class Matching:
     matches: tuple[KernelMatch, ...]
     shares: Mapping[str, tuple[float, float]]
     """For each stage the share of the base's and of the candidate's kernel time."""
-    unmatched: Mapping[str, tuple[float, float]]
-    """Kernel time that is not matched for each class, in ns a step and GPU, of base and candidate."""
-    examples: Mapping[str, tuple[str | None, str | None]]
-    """For each class the longest name that is not matched, of base and candidate."""
+    rest: tuple[tuple[Kernel, ...], tuple[Kernel, ...]]
+    """The kernels of base and candidate that are not matched and take time."""
 
     @property
     def matched(self) -> tuple[float, float]:
         """The share of the kernel time of both sides that is matched."""
         return sum(share for share, _ in self.shares.values()), sum(share for _, share in self.shares.values())
+
+    def unmatched(self, replaced: Collection[str] = ()) -> list["UnmatchedClass"]:
+        """Return the kernels that are not matched by class, the longest first, without those that are `replaced`."""
+        classes: dict[str, list[list[Kernel]]] = {}
+        for at, side in enumerate(self.rest):
+            for each in side:
+                if each.name not in replaced:
+                    classes.setdefault(each.cls, [[], []])[at].append(each)
+        found = [
+            UnmatchedClass(
+                cls,
+                sum(each.dur_ns for each in sides[0]),
+                sum(each.dur_ns for each in sides[1]),
+                tuple(max(side, key=lambda each: each.dur_ns).name for side in sides if side),
+            )
+            for cls, sides in classes.items()
+        ]
+        return sorted(found, key=lambda each: -(each.base_ns + each.candidate_ns))
+
+
+@dataclass(frozen=True)
+class UnmatchedClass:
+    """The time of the kernels of a class that are not matched, in ns a step and GPU, and the longest of each side."""
+
+    cls: str
+    base_ns: float
+    candidate_ns: float
+    longest: tuple[str, ...]
 
 
 def normalize_key(key: str) -> str:
@@ -280,24 +306,13 @@ def _summarize(matches: Sequence[KernelMatch], base: Sequence[Kernel], candidate
         for at, names in enumerate((match.base, match.candidate)):
             times[match.stage][at] += sum(sides[at][name].dur_ns for name in names)
             matched[at].update(names)
-    unmatched: dict[str, list[float]] = {}
-    longest: dict[str, list[Kernel | None]] = {}
-    for at, side in enumerate((base, candidate)):
-        for each in side:
-            if each.name not in matched[at] and each.dur_ns > 0:
-                unmatched.setdefault(each.cls, [0.0, 0.0])[at] += each.dur_ns
-                known = longest.setdefault(each.cls, [None, None])
-                best = known[at]
-                if best is None or each.dur_ns > best.dur_ns:
-                    known[at] = each
     shares = {
         stage: (times[stage][0] / totals[0] if totals[0] else 0.0, times[stage][1] / totals[1] if totals[1] else 0.0)
         for stage in STAGES
         if any(times[stage])
     }
-    return Matching(
-        tuple(matches),
-        shares,
-        {name: (each[0], each[1]) for name, each in sorted(unmatched.items(), key=lambda item: -sum(item[1]))},
-        {name: (one.name if one else None, other.name if other else None) for name, (one, other) in longest.items()},
-    )
+    rest = [
+        tuple(each for each in side if each.name not in matched[at] and each.dur_ns > 0)
+        for at, side in enumerate((base, candidate))
+    ]
+    return Matching(tuple(matches), shares, (rest[0], rest[1]))

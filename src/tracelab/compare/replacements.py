@@ -33,6 +33,11 @@ class Replacement:
     came: tuple[Replaced, ...]
 
     @property
+    def names(self) -> list[str]:
+        """The names of all of them, of matched ones their labels."""
+        return [each.name for each in (*self.went, *self.came)]
+
+    @property
     def went_ns(self) -> float:
         """The difference of those that went, in ns a step and GPU: below 0."""
         return sum(each.difference_ns for each in self.went)

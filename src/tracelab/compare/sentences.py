@@ -90,13 +90,17 @@ def tendency_sentence(comparison: Comparison) -> str | None:
 
 def explanation(comparison: Comparison) -> str | None:
     """Return the largest differences that make up that of the step, each time once; None where none is 1 % of it."""
-    parts = _replaced_kernels(comparison) + _exposed_parts(comparison) + _work_parts(comparison)
-    least = LEAST_STEP_SHARE * comparison.main.base
-    material = sorted((part for part in parts if part.size_ns >= least), key=lambda part: -part.size_ns)
-    if not material:
+    parts = _largest_parts(comparison)
+    if not parts:
         return None
     unit = "" if comparison.unit == WHOLE else " per step"
-    return f"Largest differences{unit}: {', '.join(part.text for part in material[:_MOST_PARTS])}."
+    return f"Largest differences{unit}: {', '.join(part.text for part in parts)}."
+
+
+def _largest_parts(comparison: Comparison) -> "list[_Part]":
+    parts = _replaced_kernels(comparison) + _exposed_parts(comparison) + _work_parts(comparison)
+    least = LEAST_STEP_SHARE * comparison.main.base
+    return sorted((part for part in parts if part.size_ns >= least), key=lambda part: -part.size_ns)[:_MOST_PARTS]
 
 
 @dataclass(frozen=True)
@@ -210,20 +214,29 @@ def floor_sentence(comparison: Comparison) -> str:
 
 
 def matching_sentences(comparison: Comparison) -> list[str]:
-    """Return how much of the kernel time is matched, by stage, and what is not."""
+    """Return how much of the kernel time is matched, by stage, and what is not: replaced kernels, and others by class.
+
+    A replacement that the largest differences name is not repeated.
+    """
     matching = comparison.matching
-    if not matching.shares and not matching.unmatched:
+    if not matching.shares and not any(matching.rest):
         return []
     base, candidate = matching.matched
     stages = ", ".join(f"by {stage} {_percent(shares[1])}" for stage, shares in matching.shares.items())
     sentences = [
         f"Kernels matched: {_percent(base)} of the base's and {_percent(candidate)} of the candidate's kernel time"
-        + (f" ({stages})." if stages else ".")
+        + (f" ({stages})" if stages else "")
+        + (", the rest replaces other kernels." if any(matching.rest) and not comparison.unmatched else ".")
     ]
-    for name, (one, other) in matching.unmatched.items():
-        texts = [format_scaled(round(each), Quantity.DURATION) for each in (one, other)]
-        examples = [short_name(each) for each in matching.examples.get(name, ()) if each is not None]
-        sentences.append(f"Not matched, {name}: {texts[0]} → {texts[1]} ({'; '.join(examples)}).")
+    known = [part.text for part in _largest_parts(comparison)]
+    others = [part.text for part in _replaced_kernels(comparison) if part.text not in known]
+    if others:
+        more = f"; and {len(others) - _MOST_PARTS:,} more" if len(others) > _MOST_PARTS else ""
+        sentences.append(f"Smaller differences: {'; '.join(others[:_MOST_PARTS])}{more}.")
+    for each in comparison.unmatched:
+        texts = [format_scaled(round(time), Quantity.DURATION) for time in (each.base_ns, each.candidate_ns)]
+        names = "; ".join(map(short_name, each.longest))
+        sentences.append(f"Not matched, {each.cls}: {texts[0]} → {texts[1]} ({names}).")
     return sentences
 
 

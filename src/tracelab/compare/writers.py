@@ -159,8 +159,8 @@ def write_json(comparison: Comparison, *, strict: bool) -> str:
                 for stage, (base, candidate) in comparison.matching.shares.items()
             ],
             "unmatched": [
-                {"class": name, "base_ns": round(base), "candidate_ns": round(candidate)}
-                for name, (base, candidate) in comparison.matching.unmatched.items()
+                {"class": each.cls, "base_ns": round(each.base_ns), "candidate_ns": round(each.candidate_ns)}
+                for each in comparison.unmatched
             ],
             "replacements": [
                 {
