@@ -11,13 +11,17 @@
 -- step that launched it, an op or range to that in which it begins; a step on a GPU is from its first kernel to that of the next one.
 -- Where a recording has no such ranges, step_kernel counts what the GPU did. Without steps it is a difference of whole
 -- recordings, and means little unless these did the same work. Names of kernels are compared as the profilers spell them, or,
--- where two profilers recorded the runs, by kernel_key: the function's own name.
+-- where two profilers recorded the runs, by kernel_key: the function's own name. Each profiler slows down the host by its own
+-- measure, so what depends on how fast the host launches is then refused: `reason` states it, and times are NULL.
 -- Two runs of the same program differ, too: whether more or less is slower or faster, `tracelab compare` decides.
 -- /// query
 -- title = "Run comparison"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches", "ops", "annotations"]
 -- show = ["section", "name", "change", "difference_ns", "change_ratio", "before_each_ns", "after_each_ns", "per"]
 -- chart = { kind = "bars", x = "name", y = ["difference_ns"], labels = ["difference[ per {per}]"], by = "section", signed = true, joined = "kernels" }
+-- hints = [
+--     { when = "(from mixes_profilers($before, $after))", text = "two profilers recorded the runs, and each slows down the host by its own measure: times of steps and of the host are refused; record both with one profiler" },
+-- ]
 -- [params]
 -- before = { type = "run", example = "generated-4rank-ddp", about = "the run to compare with; without it the first of a store's two" }
 -- after = { type = "run", example = "generated-4rank-nobroadcast", about = "the run that is compared; without it the other one" }
@@ -31,7 +35,7 @@
 -- [columns]
 -- section = "comparability, window, breakdown, kernels, ops, memcpys, collectives or annotations."
 -- name = "What is compared; `others` adds up what is not listed."
--- change = "added, removed, more, less or similar; of comparability same, different or unknown."
+-- change = "added, removed, more, less, similar or refused; of comparability same, different or unknown."
 -- difference_ns = "after_each_ns - before_each_ns."
 -- change_ratio = "difference_ns / before_each_ns."
 -- before_each_ns = "Time in the first run per device (annotations, and runs without a GPU: per rank) and per step: the median over its steps, or the mean of what occurs in fewer than half of them; of runs without steps the whole time."
@@ -45,6 +49,7 @@
 -- before = "The first run."
 -- after = "The second run."
 -- per = "What difference_ns is per: step, or recording."
+-- reason = "Why the difference is refused; NULL where it is not."
 -- [report]
 -- section = "comparison"
 -- order = 1
@@ -61,9 +66,7 @@
 -- advice = "See first whether the runs are comparable (section `comparability`); then compare that op's calls in op_summary of both."
 -- ///
 with chosen as materialized (
-    select
-        coalesce($before, (select min(run) from sources where run is distinct from $after)) as before,
-        coalesce($after, (select max(run) from sources where run is distinct from $before)) as after
+    from compared_runs($before, $after)
 ),
 selected as materialized (
     select unnest(list_distinct([before, after])) as run from chosen
@@ -71,7 +74,7 @@ selected as materialized (
 recorded as (
     select
         run,
-        string_agg(distinct format, ', ' order by format) as profiler,
+        profilers(list(format)) as profiler,
         string_agg(distinct clock, ', ' order by clock) as clock,
         case when bool_and(complete) then 'yes' when not bool_and(complete) then 'no' end as complete
     from sources
@@ -285,13 +288,11 @@ sides as (
     union all
     select run, steps, true from units where run = (select after from chosen)
 ),
+mixed as materialized (
+    from mixes_profilers($before, $after)
+),
 spelled as (
-    select
-        name,
-        case
-            when $short_names or (select count(distinct profiler) > 1 from recorded) then kernel_key(name)
-            else name
-        end as kernel
+    select name, if($short_names or (from mixed), kernel_key(name), name) as kernel
     from (select distinct name from executions)
 ),
 kernel_sums as materialized (
@@ -409,13 +410,24 @@ listed_series as materialized (
     join ranked as r on s.section = r.section and s.name is not distinct from r.name
     group by s.section, r.is_rest, if(r.is_rest, 'others', s.name), s.place, s.run, s.number
 ),
+timed as (
+    select
+        *,
+        (from mixed) and (
+            section in ('window', 'ops', 'annotations')
+            or (section = 'breakdown' and name not in ('compute', 'communication'))
+        ) as is_refused
+    from typical_times('listed_series', 'sides')
+),
 compared as (
     select
-        p.section, p.name, p.place, p.before_count, p.after_count, p.before_ns, p.after_ns,
-        as_bigint(round_even(case when b.by_device is not null then p.before_each end, 0)) as before_each_ns,
-        as_bigint(round_even(case when a.by_device is not null then p.after_each end, 0)) as after_each_ns,
+        p.section, p.name, p.place, p.before_count, p.after_count, p.is_refused,
+        case when not p.is_refused then p.before_ns end as before_ns,
+        case when not p.is_refused then p.after_ns end as after_ns,
+        as_bigint(round_even(case when b.by_device is not null and not p.is_refused then p.before_each end, 0)) as before_each_ns,
+        as_bigint(round_even(case when a.by_device is not null and not p.is_refused then p.after_each end, 0)) as after_each_ns,
         try(after_each_ns - before_each_ns) as difference_ns
-    from typical_times('listed_series', 'sides') as p
+    from timed as p
     cross join chosen as c
     join units as b on b.run = c.before
     join units as a on a.run = c.after
@@ -484,6 +496,7 @@ answers as (
         section, name, place,
         name = 'others' and place is null as is_rest,
         case
+            when is_refused then 'refused'
             when coalesce(before_count, before_ns) = 0 and coalesce(after_count, after_ns) > 0 then 'added'
             when coalesce(after_count, after_ns) = 0 and coalesce(before_count, before_ns) > 0 then 'removed'
             when difference_ns is null then 'unknown'
@@ -492,12 +505,13 @@ answers as (
             else 'less'
         end as change,
         difference_ns, before_each_ns, after_each_ns, before_count, after_count, before_ns, after_ns,
-        null as before_said, null as after_said
+        null as before_said, null as after_said,
+        case when is_refused then 'two profilers recorded the runs, and each slows down the host by its own measure' end as reason
     from compared
     union all
     select
         'comparability', name, place, false, verdict, null, null, null, null, null, before_ns, after_ns,
-        before_said, after_said
+        before_said, after_said, null
     from comparability
 ),
 sections as (
@@ -512,7 +526,8 @@ select
     difference_ns / nullif(before_each_ns, 0) as change_ratio,
     before_each_ns, after_each_ns, before_count, after_count, before_ns, after_ns, before_said, after_said,
     before, after,
-    if((select bool_or(is_per_step) from units), 'step', 'recording') as per
+    if((select bool_or(is_per_step) from units), 'step', 'recording') as per,
+    reason
 from answers
 join sections using (section)
 cross join chosen

@@ -33,7 +33,7 @@ cards as (  -- of those whose ordinals are known the used ones
 files as (
     select
         run,
-        string_agg(distinct format, ', ' order by format) filter (format <> 'run') as profiler,
+        profilers(list(format)) as profiler,
         bool_and(complete) as complete
     from sources
     group by run
