@@ -1,13 +1,17 @@
 """Builds stores from literal rows: what a test says is all there is."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
 from tracelab import schema
 from tracelab.store import commit as store
+from tracelab.store import commit_log
+from tracelab.store.commit_log import Part
+from tracelab.store.files import LocalFiles
 
 Rows = Sequence[Mapping[str, object]]
 
@@ -48,12 +52,29 @@ def source_row(run: str, source: str) -> dict[str, object]:
 
 def commit(root: Path, run: str, source: str, tables: Mapping[str, Rows], row: Mapping[str, object]) -> None:
     """Store the rows of one source, as ingest does."""
-    with store.staging_folder(root) as folder:
+    opened = store.Store(root)
+    with opened.staging_folder() as folder:
         for name, rows in tables.items():
             ours = [dict(each) for each in rows if (each["run"], each["source"]) == (run, source)]
             if ours:
                 pq.write_table(schema.BY_NAME[name].rows(ours), folder / f"{name}.parquet")
-        store.commit(root, folder, source_row(run, source) | dict(row), replace=True)
+        store.commit(opened, store.Staged(folder, [source_row(run, source) | dict(row)]), replace=True)
+
+
+def file_of(root: Path, table: str, run: str = "r", source: str | None = None) -> Path:
+    """Return the one file of a table, run and source: None where the run has one source."""
+    (path,) = root.glob(f"{table}/run={run}/{source or ''}*.parquet")
+    return path
+
+
+def rewrite_commits(root: Path, change: Callable[[Part], Part]) -> None:
+    """Change what the log has of each part, as if another version had written it."""
+    files = LocalFiles(root)
+    snapshot = commit_log.read_snapshot(files)
+    shutil.rmtree(root / commit_log.FOLDER)
+    parts = [change(part) for part in snapshot.parts.values()]
+    with store.Store(root).staging_folder() as folder:
+        commit_log.append(files, folder, commit_log.Snapshot(), lambda _: commit_log.Change(parts))
 
 
 def _completed(table: str, row: Mapping[str, object]) -> dict[str, object]:

@@ -20,7 +20,7 @@ from tests.fork_server import ForkServer
 from tests.memory import MemoryStore
 from tracelab.collect.process import launch
 from tracelab.collect.program import process as program_process
-from tracelab.store import commit
+from tracelab.store import files
 
 _SLOW = (
     *("collect/test_option_pairs.py", "readers/test_kineto_corpus.py", "collect/test_program_runs.py", "study/"),
@@ -31,7 +31,7 @@ _SLOW = (
     *("unit/test_intervals.py", "readers/test_like_corpus.py", "export/", "readers/test_secrets.py", "docs/", "fuzz/"),
     *("readers/test_nsys_corpus.py", "cli/test_streaming.py", "unit/test_session.py", "cli/test_sql.py"),
     *("unit/test_ranks.py", "unit/test_result.py", "unit/test_roofline.py", "collect/test_ceilings.py"),
-    *("unit/test_simulated_clocks.py", "unit/test_integrity.py", "cli/test_query.py"),
+    *("unit/test_simulated_clocks.py", "unit/test_integrity.py", "unit/test_commits.py", "cli/test_query.py"),
     *("readers/test_module_time_corpus.py", "collect/test_gpu_workloads.py", "collect/test_ceilings_on_gpus.py"),
     *("unit/test_matching.py", "unit/test_store.py", "unit/test_like.py", "unit/test_job_simulator.py"),
     *("report/", "readers/test_kineto_cut.py", "readers/test_kineto_damage.py", "unit/test_timeline.py"),
@@ -106,7 +106,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _no_flushing() -> Iterator[None]:
     """Write no store of a test through to the disk: that takes longer than to read most of their traces."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(commit, "_sync_to_disk", lambda path: None)
+        patch.setattr(files, "sync_to_disk", lambda path: None)
         yield
 
 

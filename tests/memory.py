@@ -43,9 +43,6 @@ class _MemoryRows:
     def select(self, table: str) -> str:
         return f"select *, null::varchar as filename from stored_{table}"
 
-    def committed(self, table: str) -> str:
-        return ""
-
 
 @dataclass
 class MemoryStore:

@@ -1,9 +1,8 @@
 """Stores that several tests read, ingested once for all processes of a test run."""
 
+import fcntl
 from collections.abc import Callable
 from pathlib import Path
-
-from filelock import FileLock
 
 from tests import corpus
 from tracelab.ingest import pipeline
@@ -14,7 +13,8 @@ def shared_store(folder: Path, name: str, fill: Callable[[Path], object]) -> Pat
     """Return the store `name` of the folder; the first caller fills it, the others wait. Nobody may change it."""
     folder.mkdir(parents=True, exist_ok=True)
     store = folder / name
-    with FileLock(folder / f"{name}.lock"):
+    with (folder / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         if not store.exists():
             part = folder / f"{name}.part"
             fill(part)

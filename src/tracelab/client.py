@@ -84,6 +84,9 @@ class Lab:
 
     def run_query(self, query: spec.Query, params: Mapping[str, spec.Value]) -> pa.Table:
         """Run a loaded query and return its rows as an Arrow table, in the sandbox where it is not the library's."""
+        return integrity.repeat_if_changed(lambda: self._run_query(query, params))
+
+    def _run_query(self, query: spec.Query, params: Mapping[str, spec.Value]) -> pa.Table:
         if not library.is_shipped(query):
             with self.open_query(query, params) as reader:
                 return reader.read_all()
@@ -117,8 +120,10 @@ class Lab:
     ) -> Iterator[duckdb.DuckDBPyConnection]:
         """Open a session with the tables and macros that a query of the library needs."""
         alignment, mask = self.alignment(params.get("run")), self.row_mask(query, params)
-        referenced = execute.referenced_sql(query, params)
-        with session.connect(self.store, referenced=referenced, alignment=alignment, mask=mask) as con:
+        referenced, read_runs = execute.referenced_sql(query, params), execute.read_runs(query, params)
+        with session.connect(
+            self.store, referenced=referenced, alignment=alignment, mask=mask, read_runs=read_runs
+        ) as con:
             con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
             execution.limit_memory(con, self.memory_limit)
             with integrity.explain_read_errors(self.store):
@@ -133,9 +138,13 @@ class Lab:
 
     def sql(self, text: str) -> Result:
         """Run one SELECT over the store, in the sandbox of `tracelab sql`: `lab.sql("from runs").pl()`."""
-        mask = self.row_mask_of_sql(text)
-        with replace(self, scope=mask).open_sql(text) as reader:
-            return Result(reader.read_all(), notes=(mask.note,) if mask else ())
+
+        def read() -> Result:
+            mask = self.row_mask_of_sql(text)
+            with replace(self, scope=mask).open_sql(text) as reader:
+                return Result(reader.read_all(), notes=(mask.note,) if mask else ())
+
+        return integrity.repeat_if_changed(read)
 
     @contextmanager
     def open_sql(self, text: str) -> Iterator[pa.RecordBatchReader]:

@@ -13,19 +13,19 @@ from tracelab.errors import UsageError, suggest_name
 from tracelab.query import execute, library, spec
 from tracelab.readers.base import diagnostic_codes
 from tracelab.resources import QUERIES
-from tracelab.store import execution, integrity, session
-from tracelab.store.verification import DamagedStoreError, FileProblem, run_of, verify_sources
+from tracelab.store import commit_log, execution, integrity, session
+from tracelab.store.files import LocalFiles
+from tracelab.store.verification import DamagedStoreError, FileProblem, describe_lost, verify_parts
 
 SEVERITIES = ("error", "warning", "info")
 BUILT_IN_CHECKS = {
     "not_answerable": "Queries without data",
     "damaged_file": "Missing, truncated or altered files of the store",
-    "unrecorded_file": "Files that --verify cannot check",
 }
 """The checks without a file, since they cover the query library and the store's files: code and title."""
 
-FILE_CHECKS = frozenset(("damaged_file", "unrecorded_file"))
-"""The checks that `verify` runs."""
+FILE_CHECKS = frozenset(("damaged_file",))
+"""The check that `verify` runs."""
 
 NOTED = "reader_note"
 """The check whose findings have codes of their own: those of the readers' diagnostics."""
@@ -137,21 +137,13 @@ def examine_store(
 
 def verify(store: Path, run: str | None, codes: Sequence[str] = ()) -> tuple[pa.Table, Verified]:
     """Read and hash all files of a store, or of one run; return findings, of `codes` only, and how much was read."""
-    row_paths = session.list_sources(store)
+    snapshot = session.check_not_empty(store, commit_log.open_snapshot(store, LocalFiles(store)))
     if run is not None:
-        execute.check_run(sorted({run_of(path) for path in row_paths}), run)
-    outcomes = verify_sources(store, [path for path in row_paths if run in (None, run_of(path))])
-    findings = _describe_problems(store, [problem for each in outcomes for problem in each.problems])
-    if unrecorded := [each.row_path for each in outcomes if not each.recorded]:
-        findings.append(
-            {
-                "severity": "error",
-                "code": "unrecorded_file",
-                "count": len(unrecorded),
-                "message": f"{len(unrecorded):,} sources have no recorded hashes to check their files.",
-                "how_to_fix": "Ingest their traces again.",
-            }
-        )
+        execute.check_run(sorted(snapshot.runs), run)
+    parts = [part for part in snapshot.parts.values() if run in (None, part.run)]
+    outcomes = verify_parts(store, snapshot, parts)
+    problems = [*describe_lost(store, snapshot), *(problem for each in outcomes for problem in each.problems)]
+    findings = _describe_problems(store, problems)
     if codes:
         findings = [finding for finding in findings if finding["code"] in codes]
     totals = (sum(getattr(each, name) for each in outcomes) for name in ("sources", "files", "size_bytes"))

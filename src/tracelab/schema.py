@@ -21,7 +21,7 @@ from tracelab.enumerations import (
 from tracelab.errors import UsageError, suggest_name
 from tracelab.resources import QUERIES
 
-SCHEMA_VERSION = "2.2"
+SCHEMA_VERSION = "3.0"
 """Stores of another major version are refused; a minor version only adds tables or columns."""
 
 DEFAULT_STORE = Path("lab")
@@ -230,7 +230,7 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(
         "sources",
-        "one ingested file; its row is the commit: rows of a file without one are hidden",
+        "one ingested file",
         "plain",
         "ingest a trace",
         _columns(

@@ -13,7 +13,7 @@ from tracelab.collect.workloads import find_workload, list_workloads
 from tracelab.errors import UsageError
 
 CHECKOUT = Path(__file__).parents[2]
-ABSENT = ("duckdb", "polars", "pyarrow", "msgspec", "rich", "isal", "filelock", "matplotlib", "adbc_driver_sqlite")
+ABSENT = ("duckdb", "polars", "pyarrow", "msgspec", "rich", "isal", "matplotlib", "adbc_driver_sqlite")
 BLOCKED = f"""
 import sys
 for name in {ABSENT!r}:

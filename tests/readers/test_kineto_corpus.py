@@ -104,7 +104,7 @@ class Case:
 def stored_files(store: Path, source: object = "*") -> dict[str, list[Path]]:
     """The files of each table, or those of one source."""
     names = (*COLUMNS, "devices", "diagnostics", "sources")
-    return {name: sorted(store.glob(f"{name}/run=*/{source}.parquet")) for name in names}
+    return {name: sorted(store.glob(f"{name}/run=*/{source}-*.parquet")) for name in names}
 
 
 def connect(files: dict[str, list[Path]]) -> duckdb.DuckDBPyConnection:

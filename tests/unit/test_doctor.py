@@ -580,7 +580,7 @@ def test_every_printed_code_selects_its_findings(memory: MemoryStore) -> None:
 
 def test_a_code_of_a_reader_or_of_verify_is_no_unknown_check() -> None:
     codes = {*diagnostic_codes(), *doctor.BUILT_IN_CHECKS}
-    assert {"ncu_rule", "compressed_cut_off", "rank_assumed", "damaged_file", "unrecorded_file"} <= codes
+    assert {"ncu_rule", "compressed_cut_off", "rank_assumed", "damaged_file"} <= codes
     assert "reader_note" in {check.code for check in doctor.find_checks(sorted(codes))}
 
 

@@ -7,21 +7,21 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from tests.build import build_store, source_id
+from tests.build import build_store, file_of, source_id
 from tests.traces import write_trace
-from tracelab import doctor, schema
+from tracelab import doctor
 from tracelab.cli import main
 from tracelab.client import Lab
 from tracelab.errors import StoreError
 from tracelab.ingest.pipeline import ingest
-from tracelab.store import commit as stores
-from tracelab.store import session
-from tracelab.store.integrity import mark_of
-from tracelab.store.verification import DamagedStoreError, check_source, parse_rows
+from tracelab.store import commit_log, session
+from tracelab.store.commit import Store, fold_commits
+from tracelab.store.files import LocalFiles
+from tracelab.store.integrity import StoreChangedError, explain_read_errors, repeat_if_changed
+from tracelab.store.verification import DamagedStoreError, FileProblem, check_part
 
 KERNEL = {"name": "k", "device": 0, "start_ns": 5, "dur_ns": 10}
 FLIPS = 100
@@ -35,9 +35,11 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "lab"
 
 
-def file_of(store: Path, table: str, run: str = "a") -> Path:
-    (path,) = (store / table / f"run={run}").glob("*.parquet")
-    return path
+def problems_of(store: Path, run: str = "a", *, hashes: bool = True) -> tuple[FileProblem, ...]:
+    """Check the files of the one part of a run."""
+    snapshot = commit_log.read_snapshot(LocalFiles(store))
+    (part,) = (part for part in snapshot.parts.values() if part.run == run)
+    return check_part(store, snapshot, part, hashes=hashes).problems
 
 
 def count_kernels(store: Path) -> int:
@@ -64,7 +66,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {"missing": Path.unlink, "damaged"
 @pytest.mark.parametrize("table", ["kernels", "diagnostics"])
 def test_a_missing_or_truncated_file_is_noticed_at_opening(store: Path, table: str, damage: str) -> None:
     """Also in a query of other tables: none of its figures can be compared with those of a run that lacks rows."""
-    path = file_of(store, table)
+    path = file_of(store, table, "a")
     DAMAGE[damage](path)
     lab, trace = Lab(store), store.parent / "a.json"
     for read in (lambda: lab.query("kernel_summary"), lambda: lab.sql("from runs"), lambda: session.init_sql(store)):
@@ -76,7 +78,7 @@ def test_a_missing_or_truncated_file_is_noticed_at_opening(store: Path, table: s
 
 
 def test_a_folder_that_is_gone_is_noticed(store: Path) -> None:
-    path = file_of(store, "kernels")
+    path = file_of(store, "kernels", "a")
     path.unlink()
     path.parent.rmdir()
     with pytest.raises(DamagedStoreError, match="is missing"):
@@ -103,7 +105,7 @@ def test_a_file_of_a_trace_in_two_runs_is_repaired_in_its_run(store: Path) -> No
 @pytest.mark.parametrize("damage", [*DAMAGE.values(), lambda path: flip_bit(path, 500)], ids=["gone", "cut", "flipped"])
 @pytest.mark.parametrize("table", ["kernels", "sources"])
 def test_ingest_repairs(store: Path, table: str, damage: Callable[[Path], object]) -> None:
-    path = file_of(store, table)
+    path = file_of(store, table, "a")
     damage(path)
     for expected in ("stored", "unchanged"):
         (result,) = ingest([store.parent / "a.json"], store).files
@@ -114,11 +116,11 @@ def test_ingest_repairs(store: Path, table: str, damage: Callable[[Path], object
 
 
 def test_ingest_of_another_trace_leaves_the_damage(store: Path) -> None:
-    cut_short(file_of(store, "sources"))
+    cut_short(file_of(store, "sources", "a"))
     cut_short(file_of(store, "kernels", "b"))
     ingest([write_trace(store.parent / "c.json", kernels=5)], store)
     findings = doctor.examine_store(store, None).to_pylist()
-    assert [row["run"] for row in findings] == ["a", None]
+    assert [row["run"] for row in findings] == ["a", "b", None]
     ingest([store.parent / "a.json"], store)
     assert [row["run"] for row in doctor.examine_store(store, None).to_pylist()] == ["b", None]
 
@@ -135,7 +137,7 @@ def test_a_rank_whose_row_is_damaged_stays_in_its_run(tmp_path: Path) -> None:
 
 
 def test_repair_is_reported(store: Path) -> None:
-    path = file_of(store, "kernels")
+    path = file_of(store, "kernels", "a")
     path.unlink()
     command = ["ingest", str(store.parent / "a.json"), "--store", str(store)]
     lines = [CliRunner().invoke(main, command).stderr for _ in range(2)]
@@ -146,46 +148,25 @@ def test_repair_is_reported(store: Path) -> None:
 def test_single_flipped_bits_are_noticed(store: Path) -> None:
     random_bits = random.Random(1)
     for table in ("kernels", "sources"):
-        path = file_of(store, table)
+        path = file_of(store, table, "a")
         healthy = path.read_bytes()
         for bit in random_bits.sample(range(8 * len(healthy)), FLIPS):
             flip_bit(path, bit)
-            ((problem,),) = (check_source(store, "a", path.stem).problems,)
+            (problem,) = problems_of(store)
             assert problem.path == path, bit
             path.write_bytes(healthy)
     assert not doctor.verify(store, None)[0].num_rows
 
 
-def test_a_flipped_bit_in_a_row_is_noticed_at_opening(store: Path) -> None:
-    path = file_of(store, "sources")
-    flip_bit(path, 8 * path.stat().st_size // 2)
-    with pytest.raises(DamagedStoreError, match=r"its SHA-256 differs.*; ingest its trace again"):
-        session.connect(store, referenced="kernels sources")
-
-
 def test_a_file_that_no_source_committed_is_ignored(store: Path) -> None:
-    path = file_of(store, "kernels")
+    path = file_of(store, "kernels", "a")
     (path.parent / f"{source_id('extra')}.parquet").write_bytes(path.read_bytes())
     assert count_kernels(store) == 7
     assert not doctor.verify(store, None)[0].num_rows
 
 
-def test_a_source_without_recorded_hashes_is_read_and_stored_again(store: Path) -> None:
-    """As older versions wrote them."""
-    path = file_of(store, "sources")
-    row = parse_rows(path.read_bytes())[0]
-    pq.write_table(schema.BY_NAME["sources"].rows([row]), path)
-    mark_of(path).unlink()
-    assert count_kernels(store) == 7
-    findings = doctor.verify(store, None)[0].to_pylist()
-    assert [(row["severity"], row["code"], row["count"]) for row in findings] == [("error", "unrecorded_file", 1)]
-    (result,) = ingest([store.parent / "a.json"], store).files
-    assert (result.status, result.repaired) == ("stored", ())
-    assert not doctor.verify(store, None)[0].num_rows
-
-
 def test_a_source_that_is_replaced_meanwhile_is_not_damaged(tmp_path: Path) -> None:
-    """`build_store` replaces the source again and again, while this thread opens the store; no file is missing then."""
+    """`build_store` replaces the source again and again, while this thread checks it."""
     done = threading.Event()
     store = build_store(tmp_path / "lab", {"kernels": [KERNEL], "ops": [{"run": "other", "source": "b"}]})
 
@@ -197,20 +178,10 @@ def test_a_source_that_is_replaced_meanwhile_is_not_damaged(tmp_path: Path) -> N
     thread.start()
     try:
         for _ in range(100):
-            assert not check_source(store, "r", source_id("a")).problems
-        assert {count_kernels(store) for _ in range(5)} <= {0, 1}
+            assert not problems_of(store, "r")
     finally:
         done.set()
         thread.join()
-
-
-def test_a_path_that_looks_like_a_seal_is_no_seal(tmp_path: Path) -> None:
-    path = "tracelab.sha256\x18@" + "0" * 64
-    store = build_store(tmp_path / "lab", {"kernels": [KERNEL], "sources": [{"path": path}]})
-    assert session.connect(store, referenced="kernels sources").execute("select path from sources").fetchall() == [
-        (path,)
-    ]
-    assert not doctor.verify(store, None)[0].num_rows
 
 
 def verified(store: Path) -> list[str]:
@@ -227,30 +198,24 @@ def dangle(path: Path) -> None:
     path.symlink_to("nowhere")
 
 
-def forget_files(path: Path) -> None:
-    row = parse_rows(path.read_bytes())[0]
-    pq.write_table(schema.BY_NAME["sources"].rows([row]), path)
-
-
 LOST_ROWS: dict[str, tuple[Callable[[Path], object], str]] = {
     "gone": (Path.unlink, "is missing"),
     "all_gone": (lambda path: shutil.rmtree(path.parents[1]), "is missing"),
     "dangling_link": (dangle, "is missing"),
-    "folder": (be_a_folder, "is damaged (Is a directory)"),
-    "unrecorded": (forget_files, "is damaged (it has no record of its source's files)"),
+    "folder": (be_a_folder, "is damaged (it is not a file)"),
 }
 
 
 @pytest.mark.parametrize("loss", LOST_ROWS)
 def test_a_lost_row_is_noticed_and_costs_no_table(store: Path, loss: str) -> None:
-    row, kernels, trace = file_of(store, "sources"), file_of(store, "kernels"), store.parent / "a.json"
+    row, kernels, trace = file_of(store, "sources", "a"), file_of(store, "kernels", "a"), store.parent / "a.json"
     damage, problem = LOST_ROWS[loss]
     damage(row)
     with pytest.raises(DamagedStoreError) as raised:
         session.connect(store, referenced="kernels sources")
-    assert f"{row} {problem}" in str(raised.value) or loss == "all_gone"
+    assert f"{row} {problem}" in str(raised.value)
     assert f"{row} {problem}." in verified(store)
-    assert check_source(store, "a", row.stem).problems[0].trace == str(trace)
+    assert problems_of(store)[0].trace == str(trace)
     ingest([write_trace(store.parent / "c.json", kernels=5)], store)
     assert kernels.is_file()
     ingest([trace, store.parent / "b.json"], store)
@@ -258,21 +223,69 @@ def test_a_lost_row_is_noticed_and_costs_no_table(store: Path, loss: str) -> Non
     assert verified(store) == []
 
 
-def test_a_row_without_a_mark_is_marked_by_the_next_ingest(store: Path) -> None:
-    row = file_of(store, "sources")
-    mark_of(row).unlink()
-    assert stores.remove_leftovers(store) == 0
-    row.unlink()
-    assert f"{row} is missing." in verified(store)
+@pytest.mark.parametrize(("damage", "problem"), [(Path.unlink, "is missing"), (cut_short, "is damaged (its SHA-256")])
+def test_a_lost_commit_is_noticed_and_mended_by_its_trace(
+    store: Path, damage: Callable[[Path], object], problem: str
+) -> None:
+    """Of the two commits of an ingest, one reserves the run's name; the second is that of the trace a.json."""
+    trace = store.parent / "a.json"
+    damage(store / "commits/0000000002.json")
+    with pytest.raises(DamagedStoreError) as raised:
+        session.connect(store, referenced="kernels sources")
+    assert f"0000000002.json {problem}" in str(raised.value)
+    assert f"tracelab ingest {trace} --store" in str(raised.value)
+    assert any(f"0000000002.json {problem}" in message for message in verified(store))
+    ingest([store.parent / "b.json"], store)
+    assert len(verified(store)) == 1
+    (result,) = ingest([trace], store).files
+    assert (result.status, result.run) == ("stored", "a")
+    assert count_kernels(store) == 3 + 4
+    assert verified(store) == []
+
+
+def test_a_damaged_checkpoint_costs_nothing(store: Path) -> None:
+    """The checkpoint before it and the commits since are still there."""
+    opened = Store(store)
+    with opened.staging_folder() as staging:
+        fold_commits(opened.files, staging, opened.snapshot(), most=1)
+    assert count_kernels(store) == 7
+    (state,) = store.glob("commits/*.state.json")
+    flip_bit(state, 4000)
+    assert count_kernels(store) == 7
+
+
+def test_sources_come_from_the_checkpoint_and_the_files_since(store: Path) -> None:
+    opened = Store(store)
+    with opened.staging_folder() as staging:
+        fold_commits(opened.files, staging, opened.snapshot(), most=1)
+    ingest([store.parent / "a.json"], store, replace=True)
+    ingest([write_trace(store.parent / "c.json", kernels=5)], store)
+    rows = Lab(store).sql("select run, path from sources order by run").arrow().to_pylist()
+    assert rows == [{"run": run, "path": str(store.parent / f"{run}.json")} for run in ("a", "b", "c")]
+
+
+def test_a_query_is_repeated_where_its_files_were_replaced_meanwhile(store: Path) -> None:
+    trace, counts = store.parent / "a.json", []
+
+    def count() -> int:
+        with session.connect(store, referenced="kernels sources") as con, explain_read_errors(store):
+            if not counts:
+                ingest([trace], store, replace=True)
+            counts.append(1)
+            return int(con.execute("select count(dur_ns) from kernels").fetchall()[0][0])
+
+    with pytest.raises(StoreChangedError, match="files were replaced while they were read; run the command again"):
+        count()
+    counts.clear()
+    assert (repeat_if_changed(count), len(counts)) == (7, 2)
 
 
 def test_an_added_file_is_noticed_and_removed(store: Path) -> None:
-    row = file_of(store, "sources")
+    row = file_of(store, "sources", "a")
     added = store / "memory_events" / row.parent.name / row.name
     added.parent.mkdir(parents=True)
     added.write_bytes(file_of(store, "kernels", "b").read_bytes())
-    with pytest.raises(DamagedStoreError, match="is unexpected"):
-        session.connect(store, referenced="kernels sources")
+    assert count_kernels(store) == 7  # which reads what the log lists
     assert verified(store) == [f"{added} is unexpected (no ingest wrote it)."]
     ingest([store.parent / "a.json"], store)
     assert not added.exists()
@@ -280,7 +293,7 @@ def test_an_added_file_is_noticed_and_removed(store: Path) -> None:
 
 
 def test_a_folder_in_place_of_a_table_is_noticed_and_replaced(store: Path) -> None:
-    be_a_folder(path := file_of(store, "kernels"))
+    be_a_folder(path := file_of(store, "kernels", "a"))
     with pytest.raises(DamagedStoreError, match="is damaged"):
         session.connect(store, referenced="kernels sources")
     assert verified(store) == [f"{path} is damaged (it is not a file)."]
@@ -288,15 +301,13 @@ def test_a_folder_in_place_of_a_table_is_noticed_and_replaced(store: Path) -> No
     assert count_kernels(store) == 7
 
 
-def test_swapped_rows_are_noticed_and_repaired(store: Path) -> None:
+def test_swapped_files_are_noticed_and_repaired(store: Path) -> None:
     rows = [file_of(store, "sources", run) for run in ("a", "b")]
     contents = [row.read_bytes() for row in rows]
     for row, content in zip(rows, reversed(contents), strict=True):
         row.write_bytes(content)
-    with pytest.raises(DamagedStoreError, match="it is the row of source"):
-        session.connect(store, referenced="kernels sources")
     for run, row in zip(("a", "b"), rows, strict=True):
-        (problem,) = check_source(store, run, row.stem).problems
+        (problem,) = problems_of(store, run)
         assert (problem.path, problem.trace) == (row, str(store.parent / f"{run}.json"))
         ingest([store.parent / f"{run}.json"], store)
     assert count_kernels(store) == 7

@@ -1,6 +1,7 @@
 """Which measurement is a card's ceiling: against plain Python on random rows, and in a store of an older schema."""
 
 import random
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -8,11 +9,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from tests.build import build_store, source_id
+from tests.build import build_store, file_of, rewrite_commits
 from tests.memory import MemoryStore
-from tracelab import schema
 from tracelab.store import session
-from tracelab.store.integrity import mark_of
+from tracelab.store.commit_log import Part
 
 Row = dict[str, Any]
 TAKEN = """
@@ -115,12 +115,16 @@ def test_a_store_without_sustained_rates_answers_with_medians(tmp_path: Path) ->
         "source": "a",
     }
     store = build_store(tmp_path / "lab", {"ceilings": [ceiling], "devices": [CARD | {"source": "b"}]})
-    old = store / f"ceilings/run=r/{source_id('a')}.parquet"
+    old = file_of(store, "ceilings")
     new = ["sustained", "sustained_s", "warmup_s", "layout", "throttle_reasons", "peer_uuid", "skipped"]
     pq.write_table(pq.read_table(old, partitioning=None).drop_columns(new), old)
-    sources = store / f"sources/run=r/{source_id('a')}.parquet"
-    mark_of(sources).unlink()
-    row = pq.read_table(sources, partitioning=None).to_pylist()[0] | {"schema_version": "2.1"}
-    pq.write_table(schema.BY_NAME["sources"].rows([row]), sources)
+
+    def make_older(part: Part) -> Part:
+        files = {**part.files}
+        if "ceilings" in files:
+            files["ceilings"] = files["ceilings"]._replace(size_bytes=old.stat().st_size)
+        return replace(part, schema_version="3.-1", files=files)
+
+    rewrite_commits(store, make_older)
     with session.connect(store) as con:
         assert con.execute(TAKEN).fetchall() == [("r", "dram_copy", 850.0, "median", 900.0)]

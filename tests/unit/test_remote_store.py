@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 import tracelab
@@ -22,6 +23,7 @@ from tracelab import doctor
 from tracelab.errors import NoDataError, StoreError, UsageError
 from tracelab.ingest.pipeline import ingest
 from tracelab.store import remote, session
+from tracelab.store.commit import Staged, Store, commit
 
 obstore = pytest.importorskip("obstore")
 pytest.importorskip("moto")
@@ -75,7 +77,7 @@ def kernels(url: str) -> list[tuple[str, int, int]]:
 
 def keys(url: str) -> dict[str, int]:
     """Return size by key of all objects."""
-    return {item["path"]: item["size"] for batch in obstore.list(remote._connect(url)) for item in batch}
+    return {file.key: file.size_bytes for file in remote.BucketFiles(url).walk("")}
 
 
 ALL = [("job", rank, 3 + rank) for rank in range(RANKS)]
@@ -105,36 +107,58 @@ def test_a_rank_that_comes_later_is_added(url: str, job: Path) -> None:
     assert kernels(url) == ALL
 
 
-def test_a_replacement_is_one_generation_that_counts(url: str, job: Path) -> None:
+def test_a_replacement_takes_the_place_of_what_it_replaces(url: str, job: Path) -> None:
     ingest([job], url)
     before = keys(url)
     assert [result.status for result in ingest([job], url, replace=True).files] == ["stored"] * RANKS
     after = keys(url)
     assert kernels(url) == ALL
-    assert len(after) == len(before) + RANKS  # the rows before, which are empty and take the place of the first commit
-    assert sorted(size for key, size in after.items() if key in before and key.startswith("sources/")) == [0] * RANKS
+    assert {key for key in before if key in after} == {key for key in before if key.startswith("commits/")}
+    assert len([key for key in after if key.startswith("kernels/")]) == RANKS
 
 
-def scratch_store(folder: Path, job: Path) -> Path:
-    """Return a local store of one source."""
-    assert ingest([job / "rank0.json"], folder, run="job").exit_code == 0
-    return folder
+def test_two_names_for_one_content_are_one_run(url: str, job: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "elsewhere.json"
+    copy.write_bytes((job / "rank0.json").read_bytes())
+    with ThreadPoolExecutor(2) as pool:
+        reports = list(pool.map(lambda path: ingest([path], url), (job / "rank0.json", copy)))
+    assert sorted(report.files[0].status for report in reports) == ["stored", "unchanged"]
+    assert [count for _, _, count in kernels(url)] == [3]
 
 
-def test_of_16_writers_one_commits(url: str, job: Path, tmp_path: Path) -> None:
-    scratch = scratch_store(tmp_path / "scratch", job)
+@pytest.fixture
+def scratch(job: Path, tmp_path: Path) -> Path:
+    """A local store of one source."""
+    assert ingest([job / "rank0.json"], tmp_path / "scratch", run="job").exit_code == 0
+    return tmp_path / "scratch"
+
+
+def put(scratch: Path, url: str, *, replace: bool) -> bool:
+    """Commit the source of a local store to another; return whether this writer did."""
+    store = Store(url)
+    with store.staging_folder() as folder:
+        for path in scratch.glob("*/run=job/*.parquet"):
+            (folder / f"{path.parts[-3]}.parquet").write_bytes(path.read_bytes())
+        (row,) = pq.read_table(folder / "sources.parquet").to_pylist()
+        return not commit(store, Staged(folder, [row]), replace=replace)
+
+
+def test_of_16_writers_one_commits(url: str, scratch: Path) -> None:
     with ThreadPoolExecutor(WRITERS) as pool:
-        won = list(pool.map(lambda _: remote.push(scratch, url, replace=False), range(WRITERS)))
+        won = list(pool.map(lambda _: put(scratch, url, replace=False), range(WRITERS)))
     assert sum(won) == 1
     assert kernels(url) == [("job", 0, 3)]
+    assert len([key for key in keys(url) if key.startswith("kernels/")]) == 1
 
 
-def test_of_16_writers_that_replace_the_last_counts(url: str, job: Path, tmp_path: Path) -> None:
-    scratch = scratch_store(tmp_path / "scratch", job)
+def test_16_writers_that_replace_commit_one_after_another(url: str, scratch: Path) -> None:
     with ThreadPoolExecutor(WRITERS) as pool:
-        won = list(pool.map(lambda _: remote.push(scratch, url, replace=True), range(WRITERS)))
-    rows = [size for key, size in keys(url).items() if key.startswith("sources/")]
-    assert (won, len(rows), sum(size > 0 for size in rows)) == ([True] * WRITERS, WRITERS, 1)
+        won = list(pool.map(lambda _: put(scratch, url, replace=True), range(WRITERS)))
+    listed = keys(url)
+    assert won == [True] * WRITERS
+    assert len([key for key in listed if key.startswith("commits/")]) == WRITERS
+    assert len([key for key in listed if key.startswith("kernels/")]) == 1
+    assert kernels(url) == [("job", 0, 3)]
 
 
 class KilledError(BaseException):
@@ -159,20 +183,17 @@ def die_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
 
 
 @pytest.mark.parametrize("replace", [False, True])
-def test_a_writer_that_dies_between_any_two_requests_loses_nothing(
-    url: str, job: Path, tmp_path: Path, replace: bool
-) -> None:
-    scratch = scratch_store(tmp_path / "scratch", job)
+def test_a_writer_that_dies_between_any_two_requests_loses_nothing(url: str, scratch: Path, replace: bool) -> None:
     expected = [("job", 0, 3)]
     visible = []
     for number in range(20):
         place = f"{url}/{number}"
         if replace:
-            remote.push(scratch, place, replace=False)
+            put(scratch, place, replace=False)
         with pytest.MonkeyPatch.context() as patch:
             die_at(patch, number)
             try:
-                remote.push(scratch, place, replace=replace)
+                put(scratch, place, replace=replace)
                 break
             except KilledError:
                 pass
@@ -180,11 +201,11 @@ def test_a_writer_that_dies_between_any_two_requests_loses_nothing(
             visible.append(kernels(place) == expected)
         except NoDataError:
             visible.append(False)
-        remote.push(scratch, place, replace=replace)
+        put(scratch, place, replace=replace)
         assert kernels(place) == expected
-    tables = sum(1 for path in scratch.glob("*/run=job/*.parquet") if path.parts[-3] != "sources")
-    died_before = [False] * (tables + 1)  # the last of these requests is the commit
-    assert visible == ([True] * (tables + 3) if replace else died_before)
+    tables = len(list(scratch.glob("*/run=job/*.parquet")))
+    # the tables are put first, then the commit; a replacement deletes what it replaced at last
+    assert visible == ([True] * (tables + 2) if replace else [False] * (tables + 1))
 
 
 def test_mistakes_are_one_sentence(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

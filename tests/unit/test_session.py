@@ -1,26 +1,21 @@
 """A session shows what is committed and nothing else, in the schema's types, whatever the store looks like."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
 import pyarrow.parquet as pq
 import pytest
 
-from tests.build import build_store, source_id
+from tests.build import build_store, file_of, rewrite_commits, source_id
 from tracelab import schema
 from tracelab.errors import NoDataError, StoreError
 from tracelab.query import execute, library, spec
 from tracelab.store import computed_tables, session
-from tracelab.store.integrity import mark_of
+from tracelab.store.commit_log import Part
 
 KERNEL = {"name": "k", "device": 0, "start_ns": 5, "dur_ns": 10}
-
-
-def uncommit(row: Path) -> None:
-    """Leave what an ingest leaves that dies before it writes the row."""
-    mark_of(row).unlink()
-    row.unlink()
 
 
 def test_a_missing_store_advises_to_ingest(tmp_path: Path) -> None:
@@ -35,10 +30,7 @@ def test_a_store_without_sources_advises_to_ingest(tmp_path: Path) -> None:
 
 def test_another_major_schema_is_refused(tmp_path: Path) -> None:
     store = build_store(tmp_path / "lab", {"kernels": [KERNEL]})
-    path = next(store.glob("sources/run=*/*.parquet"))
-    mark_of(path).unlink()
-    row = pq.read_table(path, partitioning=None).to_pylist()[0] | {"schema_version": "9.0"}
-    pq.write_table(schema.BY_NAME["sources"].rows([row]), path)
+    rewrite_commits(store, lambda part: replace(part, schema_version="9.0"))
     with pytest.raises(StoreError, match=r"schema 9\.0.*re-ingest"):
         session.connect(store)
 
@@ -66,35 +58,58 @@ def test_end_is_start_plus_duration_and_null_beyond_64_bits(tmp_path: Path) -> N
         assert con.execute("select end_ns from kernels order by end_ns").fetchall() == [(15,), (None,), (None,)]
 
 
-def test_rows_without_a_committed_source_are_not_shown(tmp_path: Path) -> None:
-    store = build_store(tmp_path / "lab", {"kernels": [KERNEL, KERNEL | {"source": "b", "name": "left over"}]})
-    uncommit(store / f"sources/run=r/{source_id('b')}.parquet")
-    with session.connect(store, referenced="kernels") as con:
-        assert con.execute("select name from kernels").fetchall() == [("k",)]
+def test_a_store_of_an_older_layout_is_refused(tmp_path: Path) -> None:
+    """Before version 3, a row in `sources` was the commit."""
+    (tmp_path / "sources/run=r").mkdir(parents=True)
+    row = {"run": "r", "source": source_id("a"), "schema_version": "2.2"}
+    pq.write_table(schema.BY_NAME["sources"].rows([row]), tmp_path / "sources/run=r/a.parquet")
+    with pytest.raises(StoreError, match=r"written with schema 2\.2, this tracelab has 3\.0; re-ingest the traces"):
+        session.connect(tmp_path)
 
 
-def test_one_source_in_two_runs_is_shown_where_it_is_committed(tmp_path: Path) -> None:
-    store = build_store(tmp_path / "lab", {"kernels": [KERNEL, KERNEL | {"run": "s"}]})
-    uncommit(store / f"sources/run=r/{source_id('a')}.parquet")
-    with session.connect(store, referenced="kernels") as con:
-        assert con.execute("select run from kernels").fetchall() == [("s",)]
+def test_files_that_no_commit_lists_are_not_shown(tmp_path: Path) -> None:
+    store = build_store(tmp_path / "lab", {"kernels": [KERNEL]})
+    for table in ("kernels", "sources"):
+        path = file_of(store, table)
+        path.with_name("left-over.parquet").write_bytes(path.read_bytes())
+    with session.connect(store, referenced="kernels sources") as con:
+        assert con.execute("select count(*) from kernels").fetchall() == [(1,)]
+        assert con.execute("select count(*) from sources").fetchall() == [(1,)]
 
 
-def test_a_later_commit_shows_up_in_an_open_session(tmp_path: Path) -> None:
+def test_an_open_session_shows_what_was_committed_when_it_was_opened(tmp_path: Path) -> None:
     store = build_store(tmp_path / "lab", {"kernels": [KERNEL]})
     with session.connect(store, referenced="kernels") as con:
         build_store(store, {"kernels": [KERNEL | {"source": "b", "name": "new"}]})
+        assert con.execute("select name from kernels").fetchall() == [("k",)]
+    with session.connect(store, referenced="kernels") as con:
         assert con.execute("select name from kernels order by name").fetchall() == [("k",), ("new",)]
+
+
+def test_views_of_one_run_open_no_file_of_another(tmp_path: Path) -> None:
+    tables = {"kernels": [KERNEL, KERNEL | {"run": "s"}], "ops": [{"run": "s", "name": "aten::mm"}]}
+    store = build_store(tmp_path / "lab", tables)
+    kernels = file_of(store, "kernels", "s")
+    kernels.write_bytes(b"x" * kernels.stat().st_size)
+    with session.connect(store, referenced="kernels ops sources", read_runs=["r"]) as con:
+        assert con.execute("select run from kernels").fetchall() == [("r",)]
+        assert con.execute("select run from sources order by run").fetchall() == [("r",), ("s",)]
+        assert con.execute("select run from ops").fetchall() == [("s",)]  # a query knows that the store has some
 
 
 def test_older_files_lack_columns_and_show_null(tmp_path: Path) -> None:
     store = build_store(tmp_path / "lab", {"kernels": [KERNEL, KERNEL | {"source": "b", "registers": 7}]})
-    old = store / f"kernels/run=r/{source_id('a')}.parquet"
+    old = file_of(store, "kernels", source=source_id("a"))
     pq.write_table(pq.read_table(old, partitioning=None).drop_columns(["registers", "args"]), old)
-    sources = store / f"sources/run=r/{source_id('a')}.parquet"
-    mark_of(sources).unlink()
-    row = pq.read_table(sources, partitioning=None).to_pylist()[0] | {"schema_version": "2.-1"}
-    pq.write_table(schema.BY_NAME["sources"].rows([row]), sources)
+
+    def make_older(part: Part) -> Part:
+        if not part.name.startswith(source_id("a")):
+            return part
+        size_bytes = old.stat().st_size
+        file = part.files["kernels"]._replace(size_bytes=size_bytes)
+        return replace(part, schema_version="3.-1", files={**part.files, "kernels": file})
+
+    rewrite_commits(store, make_older)
     with session.connect(store, referenced="kernels") as con:
         assert con.execute("select registers from kernels order by registers").fetchall() == [(7,), (None,)]
 

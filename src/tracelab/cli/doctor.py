@@ -108,7 +108,7 @@ def _store(paths: tuple[str, ...], store: Path | None) -> Iterator[tuple[Path, b
         return
     if store is not None:
         raise UsageError("--store and a PATH were given; name one of them")
-    if len(paths) == 1 and Path(paths[0]).is_dir() and integrity.list_rows(Path(paths[0])):
+    if len(paths) == 1 and integrity.is_store(Path(paths[0])):
         yield Path(paths[0]), False
         return
     with tempfile.TemporaryDirectory(dir=process_folder(), ignore_cleanup_errors=True) as folder:

@@ -157,7 +157,7 @@ def _store(given: Path | None) -> Path | None:
 
     place = open_store(given)
     named = given is not None or "TRACELAB_STORE" in os.environ
-    return place if named or integrity.list_files(place, "sources") else None
+    return place if named or integrity.is_store(place) else None
 
 
 def _write(stream: BinaryIO, text: str) -> None:

@@ -5,16 +5,17 @@ import hashlib
 import os
 import re
 import threading
-from collections.abc import Collection, Iterable, Iterator
-from concurrent.futures import Future
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tracelab.errors import NothingToStoreError, NotProfilerDataError, SourceError
 from tracelab.foreign_text import escape_path
 from tracelab.readers.base import Probe, Reader, iterate_folder_readers, iterate_readers, list_source_files
 from tracelab.readers.decompress import read_head
+from tracelab.store.commit_log import FOLDER
 
 if TYPE_CHECKING:
     from tracelab.readers import kineto, ncu, nsys, nvprof, run_folder
@@ -40,6 +41,12 @@ FileStamp = tuple[int, int]
 
 _HASH_BLOCK_BYTES = 4 << 20
 """Large, because after each block the thread waits until importing threads release the interpreter."""
+
+_FILES_AT_ONCE = 8
+"""Files that are probed or hashed at a time: on a file system in a network, each waits."""
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 _started_hashes: dict[Path, "Future[str]"] = {}
 
@@ -74,7 +81,7 @@ def stamp_file(path: Path) -> FileStamp:
     return sum(status.st_size for status in statuses), max((status.st_mtime_ns for status in statuses), default=0)
 
 
-def expand_paths(paths: Iterable[str | Path], store: Path) -> list[Path | Refused]:
+def expand_paths(paths: Iterable[str | Path], store: Path | str) -> list[Path | Refused]:
     """Return the sources that files, folders and patterns refer to, in order, without the store's own folders.
 
     Each source occurs once, by its resolved path.
@@ -131,12 +138,12 @@ def _list_formats() -> str:
     return f"{', '.join(others)}, or {last}"
 
 
-def _expand_path(argument: str | Path, store: Path) -> Iterator[Path | Refused]:
+def _expand_path(argument: str | Path, store: Path | str) -> Iterator[Path | Refused]:
     path = Path(argument)
     if os.path.isdir(path) and _is_source_folder(path):  # noqa: PTH112 - pathlib's raises where a folder above is closed
         yield path
     elif os.path.isdir(path):  # noqa: PTH112
-        sources = list(_walk_folder(path, Path(os.path.realpath(store))))
+        sources = list(_walk_folder(path, Path(os.path.realpath(store)) if isinstance(store, Path) else None))
         problem = f"{escape_path(path)}: no file to read; expected {_list_formats()}"
         yield from sources or [Refused(path, problem, readable=True)]
     elif os.path.lexists(path) or not glob.has_magic(str(argument)):
@@ -149,7 +156,7 @@ def _expand_path(argument: str | Path, store: Path) -> Iterator[Path | Refused]:
             yield from _expand_path(match, store)
 
 
-def _walk_folder(folder: Path, store: Path) -> Iterator[Path | Refused]:
+def _walk_folder(folder: Path, store: Path | None) -> Iterator[Path | Refused]:
     """Yield every source in a folder, a folder that is one source as a whole; folders without permission are refused.
 
     Left out are reports whose export is there too, what `tracelab collect` writes for people to read, and hidden
@@ -194,8 +201,16 @@ def _is_source_folder(folder: Path) -> bool:
     return any(reader.is_source(folder) for reader in iterate_folder_readers())
 
 
-def _is_store(folder: Path, store: Path) -> bool:
-    return Path(os.path.realpath(folder)) == store or ((folder / "sources").is_dir() and (folder / ".staging").is_dir())
+def _is_store(folder: Path, store: Path | None) -> bool:
+    return Path(os.path.realpath(folder)) == store or ((folder / "sources").is_dir() and (folder / FOLDER).is_dir())
+
+
+def map_files(function: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
+    """Apply a function to files, several at a time: it waits for the disk, or hashes."""
+    if len(items) < 2:  # noqa: PLR2004
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(min(len(items), _FILES_AT_ONCE)) as pool:
+        return list(pool.map(function, items))
 
 
 def start_hashing(path: Path) -> None:

@@ -26,15 +26,23 @@ from tracelab.errors import (
 from tracelab.foreign_text import escape_path
 from tracelab.ingest import run_grouping
 from tracelab.ingest.batches import BufferedSource, Unit, make_units, read_together
-from tracelab.ingest.discovery import Candidate, Refused, expand_paths, hash_source, probe_source, stamp_file
+from tracelab.ingest.discovery import (
+    Candidate,
+    Refused,
+    expand_paths,
+    hash_source,
+    map_files,
+    probe_source,
+    stamp_file,
+)
 from tracelab.ingest.run_grouping import RunAssignment
 from tracelab.readers.base import ReadResult
 from tracelab.readers.diagnostics import GROUPING_MESSAGES, Diagnostic, DiagnosticCounts, build_diagnostics
 from tracelab.run_names import check_run_name
 from tracelab.schema import store_address
 from tracelab.store import commit as stores
-from tracelab.store.commit import Row
-from tracelab.store.verification import FileProblem, check_source
+from tracelab.store.commit import Row, Staged, Store
+from tracelab.store.verification import FileProblem, PartCheck, check_part
 from tracelab.store.writer import BufferedSink, Sink, write_together
 
 Status = Literal["stored", "salvaged", "unchanged", "not_profiler_data", "failed"]
@@ -118,79 +126,49 @@ def ingest(
 
         check_spec(cluster)
 
+    opened = Store(store_address(store))
+
     def execute_all(units: Sequence[Unit]) -> list[FileResult]:
         if cluster is not None:
-            return _execute_on_cluster(units, store, cluster, replace=replace, progress=progress)
-        return _execute_here(units, store, jobs or os.cpu_count() or 1, replace=replace, progress=progress)
+            return _execute_on_cluster(units, opened.address, cluster, replace=replace, progress=progress)
+        return _execute_here(units, opened, jobs or os.cpu_count() or 1, replace=replace, progress=progress)
 
-    store = store_address(store)
-    if isinstance(store, str):
-        return _ingest_remotely(paths, store, run, execute_all, replace=replace)
-    with _explain_store_errors(store):
-        return _ingest(paths, store, run, execute_all)
-
-
-def _ingest_remotely(
-    paths: Sequence[str | Path],
-    url: str,
-    run: str | None,
-    execute_all: Callable[[Sequence[Unit]], list[FileResult]],
-    *,
-    replace: bool,
-) -> Report:
-    """Plan on a copy of the rows of `sources`; each file is a commit of its own, which one of several writers wins."""
-    from tracelab.ingest.remote import fetch_for_plan
-
-    def execute_new(units: Sequence[Unit]) -> list[FileResult]:
-        items = [item for unit in units for item in unit]
-        current = [item for item in items if item.stored_version == item.candidate.reader.VERSION and not replace]
-        results = [_unchanged_result(item, lambda _: None) for item in current]
-        new: list[Unit] = [(item,) for item in items if item not in current]
-        return [*results, *(execute_all(new) if new else ())]
-
-    return _ingest(paths, fetch_for_plan(url), run, execute_new)
-
-
-def _execute_remotely(
-    item: RunAssignment, url: str, workers: int, *, replace: bool, progress: Callable[[int], None]
-) -> FileResult:
-    from tracelab.ingest.remote import commit_from_scratch
-
-    new = changed(item, stored_part=None, superseded=())
-    result, was_there = commit_from_scratch(
-        url,
-        lambda folder: _store_alone(new, folder, workers, replace=True, progress=progress),
-        replace=replace or item.stored_part is not None,
-        superseded=item.superseded,
-    )
-    if was_there and result.status in ("stored", "salvaged"):
-        return FileResult(result.path, "unchanged", run=result.run, source=result.source)
-    return result
+    with _explain_store_errors(opened.address):
+        return _ingest(paths, opened, run, execute_all)
 
 
 def _ingest(
-    paths: Sequence[str | Path], store: Path, run: str | None, execute_all: Callable[[Sequence[Unit]], list[FileResult]]
+    paths: Sequence[str | Path],
+    store: Store,
+    run: str | None,
+    execute_all: Callable[[Sequence[Unit]], list[FileResult]],
 ) -> Report:
     """Plan once, for all files, then execute the plan."""
-    store.mkdir(parents=True, exist_ok=True)
-    leftovers = stores.remove_leftovers(store)
-    probed = [probe_source(item) for item in expand_paths(paths, store)]
+    leftovers = 0
+    if isinstance(store.address, Path):
+        store.address.mkdir(parents=True, exist_ok=True)
+        leftovers = stores.remove_leftovers(store.address)
+    probed = map_files(probe_source, expand_paths(paths, store.address))
     candidates = [item for item in probed if isinstance(item, Candidate)]
     results = {item.path: _refused_result(item) for item in probed if isinstance(item, Refused)}
-    with run_grouping.assign_runs(candidates, store, run) as assignments:
+    with store.staging_folder() as staging:
+        assignments = run_grouping.assign_runs(candidates, store, staging, run)
         assigned = {item.candidate.path for item in assignments}
         results |= {item.path: _copy_result(item) for item in candidates if item.path not in assigned}
         units = make_units(assignments) if len(assignments) > 1 else [(item,) for item in assignments]
         results |= {result.path: result for result in (execute_all(units) if units else ())}
+        stores.void_lost_commits(store, staging)
     return Report(tuple(results[item.path] for item in probed), leftovers)
 
 
 @contextmanager
-def _explain_store_errors(store: Path) -> Iterator[None]:
+def _explain_store_errors(store: Path | str) -> Iterator[None]:
     """Replace an OSError by a StoreError with the remedy, or by a SourceError if it is about another file."""
     try:
         yield
     except OSError as error:
+        if isinstance(store, str):
+            raise
         if error.errno in _DISK_LIMITS:
             raise StoreError(f"{store}: {_DISK_LIMITS[error.errno]} and ingest again; stored files stay") from error
         path = Path(error.filename or store)
@@ -213,7 +191,7 @@ def _copy_result(item: Candidate) -> FileResult:
 
 
 def _execute_here(
-    units: Sequence[Unit], store: Path | str, jobs: int, *, replace: bool, progress: Progress | None
+    units: Sequence[Unit], store: Store, jobs: int, *, replace: bool, progress: Progress | None
 ) -> list[FileResult]:
     """Execute all units, some at a time."""
     at_once = max(1, min(jobs, len(units)))
@@ -259,7 +237,7 @@ def _execute_on_cluster(
 
 def _execute_quietly(unit: Unit, store: Path | str, *, replace: bool) -> list[FileResult]:
     """Execute a unit on a worker, which reports when it is done."""
-    return execute(unit, store, 1, replace=replace, progress=lambda _: None)
+    return execute(unit, Store(store), 1, replace=replace, progress=lambda _: None)
 
 
 def _describe_death(item: RunAssignment) -> str:
@@ -295,26 +273,39 @@ class ProgressCounter:
 
 
 def execute(
-    unit: Unit, store: Path | str, workers: int, *, replace: bool, progress: Callable[[int], None]
+    unit: Unit, store: Store, workers: int, *, replace: bool, progress: Callable[[int], None]
 ) -> list[FileResult]:
     """Store the files of a unit, and return the outcome for each, in their order."""
     first = unit[0]
-    if isinstance(store, str):
-        return [_execute_remotely(item, store, workers, replace=replace, progress=progress) for item in unit]
-    if first.stored_part and first.is_stored_together:
-        check = check_source(store, first.run, first.stored_part)
-        is_current = first.stored_version == first.candidate.reader.VERSION
-        if is_current and check.recorded and not check.problems and not replace:
-            return [_unchanged_result(item, progress) for item in unit]
-        if check.problems and check.sources > len(unit):
-            problem = check.problems[0].sentence
-            message = f"{problem}; it holds {check.sources:,} traces: ingest all of them again, in one command"
-            return [_failed_result(item, message) for item in unit]
+    stored = _check_stored(first, store)
+    if stored is None:
+        if len(unit) > 1:
+            return _store_together(unit, store, replace=False, progress=progress)
+        return [_store_alone(first, store, workers, replace=replace, progress=progress)]
+    if first.stored_version == first.candidate.reader.VERSION and not stored.problems and not replace:
+        return [_unchanged_result(item, progress) for item in unit]
+    if stored.problems and stored.sources > len(unit):
+        problem = stored.problems[0].sentence
+        message = f"{problem}; it holds {stored.sources:,} traces: ingest all of them again, in one command"
+        return [_failed_result(item, message) for item in unit]
+    if len(unit) > 1 or first.is_stored_together:
         results = _store_together(unit, store, replace=True, progress=progress)
-        return _note_repairs(results, check.problems)
-    if len(unit) > 1:
-        return _store_together(unit, store, replace=False, progress=progress)
-    return [_store_alone(first, store, workers, replace=replace, progress=progress)]
+    else:
+        results = [_store_alone(first, store, workers, replace=True, progress=progress)]
+    return _note_repairs(results, stored.problems)
+
+
+def _check_stored(item: RunAssignment, store: Store) -> PartCheck | None:
+    """Compare the part that holds a file with the log; None where none does. At a URL, nothing is compared."""
+    if item.stored_part is None:
+        return None
+    snapshot = store.snapshot()
+    part = snapshot.parts.get((item.run, item.stored_part))
+    if part is None:
+        return None
+    if isinstance(store.address, Path):
+        return check_part(store.address, snapshot, part)
+    return PartCheck(sources=len(part.listed_sources))
 
 
 def _failed_result(item: RunAssignment, message: str = "") -> FileResult:
@@ -351,28 +342,48 @@ class _BufferedSource(_ReadSource):
     sink: BufferedSink
 
 
-def _store_together(unit: Unit, store: Path, *, replace: bool, progress: Callable[[int], None]) -> list[FileResult]:
+def _store_together(unit: Unit, store: Store, *, replace: bool, progress: Callable[[int], None]) -> list[FileResult]:
     """Read small files one after another and commit them as one; what needs care is stored alone."""
     results: dict[Path, FileResult] = {}
-    with stores.staging_folder(store) as folder:
+    with store.staging_folder() as folder:
         sources = _complete_all(read_together(unit, folder, progress))
         while sources:
             for old in folder.glob("*.parquet"):
                 old.unlink()
             write_together(folder, [source.sink for source in sources])
-            taken = stores.commit_together(store, folder, [source.row for source in sources], replace=replace)
+            taken = stores.commit(store, _stage(folder, sources), replace=replace)
             if not taken:
                 break
             for source in sources:
-                if source.row["source"] in taken:
+                if (name := str(source.row["source"])) in taken:
                     path = source.item.candidate.path
-                    results[path] = FileResult(path, "unchanged", run=source.item.run, source=str(source.row["source"]))
+                    results[path] = FileResult(path, "unchanged", run=taken[name], source=name)
             sources = [source for source in sources if source.row["source"] not in taken]
     results |= {source.item.candidate.path: _stored_result(source) for source in sources}
     for item in unit:
         if item.candidate.path not in results:
             results[item.candidate.path] = _store_alone(item, store, 1, replace=replace, progress=progress)
     return [results[item.candidate.path] for item in unit]
+
+
+def _stage(folder: Path, sources: Sequence[_ReadSource]) -> Staged:
+    """Describe sources of one run whose files are in a staging folder."""
+    first = sources[0].item
+    known = {str(source.row["source"]): _describe_source(source) for source in sources}
+    return Staged(folder, [source.row for source in sources], known, once=first.once, superseded=first.superseded)
+
+
+def _describe_source(source: _ReadSource) -> dict[str, object]:
+    """Return what later plans need of a source beyond its row in `sources`."""
+    candidate = source.item.candidate
+    probe = candidate.probe
+    return {
+        "folder": escape_path(candidate.path.resolve().parent),
+        "rank": probe.rank,
+        "world_size": probe.world_size,
+        "host": probe.host,
+        "span_ns": None if probe.rank is None else source.sink.span_ns(),
+    }
 
 
 def _complete_all(read: Sequence[BufferedSource]) -> list[_BufferedSource]:
@@ -386,31 +397,21 @@ def _complete_all(read: Sequence[BufferedSource]) -> list[_BufferedSource]:
 
 
 def _store_alone(
-    item: RunAssignment, store: Path, workers: int, *, replace: bool, progress: Callable[[int], None]
+    item: RunAssignment, store: Store, workers: int, *, replace: bool, progress: Callable[[int], None]
 ) -> FileResult:
     candidate = item.candidate
     path = candidate.path
     failed = _failed_result(item)
     try:
-        problems: tuple[FileProblem, ...] = ()
-        if item.sha256 and not replace:
-            source = item.sha256[:16]
-            version = stores.committed_reader_version(store, item.run, source)
-            check = check_source(store, item.run, source)
-            problems = check.problems
-            if version == candidate.reader.VERSION and check.recorded and not problems:
-                return _unchanged_result(item, progress)
-            replace = version == candidate.reader.VERSION  # its files are damaged, or have no recorded hashes
-        with ThreadPoolExecutor(1) as hasher, stores.staging_folder(store) as folder:
+        with ThreadPoolExecutor(1) as hasher, store.staging_folder() as folder:
             sha256 = hasher.submit(lambda: item.sha256 or hash_source(path))
-            result = _store(item, store, folder, sha256, workers, replace=replace, progress=progress)
-            return changed(result, repaired=tuple(problem.sentence for problem in problems))
+            return _store(item, store, folder, sha256, workers, replace=replace, progress=progress)
     except NotProfilerDataError as error:
         return changed(failed, status="not_profiler_data", run=None, message=str(error))
     except SourceError as error:
         return changed(failed, message=str(error))
     except OSError as error:
-        if _concerns_store(error, store):
+        if _concerns_store(error, store.address):
             raise
         return changed(failed, message=f"{escape_path(path)}: {error.strerror or error}")
     except (ReaderBugError, duckdb.Error, pa.ArrowException) as error:
@@ -419,9 +420,9 @@ def _store_alone(
         return changed(failed, message=_reader_bug_message(candidate, error))
 
 
-def _concerns_store(error: OSError, store: Path) -> bool:
+def _concerns_store(error: OSError, store: Path | str) -> bool:
     """Whether the error is about the store, not about the file that is read."""
-    return error.errno in _DISK_LIMITS or Path(error.filename or "").is_relative_to(store)
+    return isinstance(store, str) or error.errno in _DISK_LIMITS or Path(error.filename or "").is_relative_to(store)
 
 
 def _reader_bug_message(candidate: Candidate, error: Exception) -> str:
@@ -436,7 +437,7 @@ def _reader_bug_message(candidate: Candidate, error: Exception) -> str:
 
 def _store(
     item: RunAssignment,
-    store: Path,
+    store: Store,
     folder: Path,
     sha256: Future[str],
     workers: int,
@@ -459,9 +460,10 @@ def _store(
     if not sinks:
         raise ReaderBugError("read() opened no sink; call open_sink once, with the file's rank")
     result, row = _complete(item, result, sinks[0], sha256.result())
-    if not stores.commit(store, folder, row, replace=replace, superseded=item.superseded):
-        return FileResult(path, "unchanged", run=item.run, source=source.result())
-    return _stored_result(_ReadSource(item, result, sinks[0], row))
+    read = _ReadSource(item, result, sinks[0], row)
+    if taken := stores.commit(store, _stage(folder, [read]), replace=replace):
+        return FileResult(path, "unchanged", run=taken[source.result()], source=source.result())
+    return _stored_result(read)
 
 
 def _complete(item: RunAssignment, result: ReadResult, sink: Sink, sha256: str) -> tuple[ReadResult, Row]:

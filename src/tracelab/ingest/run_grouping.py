@@ -4,20 +4,19 @@ import itertools
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias
 
-from tracelab.errors import StoreError
 from tracelab.foreign_text import escape_path
-from tracelab.ingest.discovery import Candidate, hash_source
-from tracelab.ingest.run_identity import StoredSource, assign_folder_runs, read_identity
+from tracelab.ingest.discovery import Candidate, hash_source, map_files
+from tracelab.ingest.run_identity import assign_folder_runs, is_run_json, read_identity
+from tracelab.ingest.run_names import RunNames
 from tracelab.run_names import legal_run_name
-from tracelab.store import commit as stores
-from tracelab.store.integrity import DamagedRowError, check_owner, list_rows, parse_manifest
-from tracelab.store.verification import parse_rows
+from tracelab.store.commit import Store, reserve
+from tracelab.store.commit_log import Reservation, Snapshot, StoredSource, parse_source
 
 _SUFFIXES = re.compile(
     r"(\.(pt|trace|json|gz|zst|sqlite|csv|txt|log|nvprof|nvvp|ncu-repz?|nsys-rep|qdrep)|_pqtdir)+$", re.IGNORECASE
@@ -45,15 +44,14 @@ class RunAssignment:
     repeats: str | None = None
     """Name and run of a file that holds a recording of the same rank at the same time."""
     stored_part: str | None = None
-    """The name of the files of the commit that holds this source already."""
+    """The name of the part of the store that holds this source already."""
     stored_version: str | None = None
     """The version of the reader that stored it."""
+    is_stored_together: bool = False
+    """Whether that part holds other sources, too."""
     in_run_folder: bool = False
-
-    @property
-    def is_stored_together(self) -> bool:
-        """Whether the store has the source in one commit with others."""
-        return self.stored_part is not None and self.stored_part != (self.sha256 or "")[:16]
+    once: bool = False
+    """Whether its run was chosen here: if another ingest stores the same content in another run first, that is kept."""
 
 
 _Kin: TypeAlias = tuple[Path, str, int | None]
@@ -78,7 +76,7 @@ class _Recording:
 
     @property
     def name_without_digits(self) -> str:
-        return re.sub(r"\d+", "", self.files[0].path.name)
+        return _without_digits(self.files[0].path.name)
 
     def overlaps(self, other: "_Recording") -> bool:
         return _overlap((self.start_ns, self.end_ns), (other.start_ns, other.end_ns))
@@ -87,110 +85,183 @@ class _Recording:
         return self.rank != other.rank and self.overlaps(other)
 
 
-@contextmanager
-def assign_runs(candidates: list[Candidate], store: Path, run: str | None) -> Iterator[list[RunAssignment]]:
+def assign_runs(candidates: Sequence[Candidate], store: Store, staging: Path, run: str | None) -> list[RunAssignment]:
     """Assign a run to every file: the one requested, the one that has it already, its run.json's, or a new one.
 
-    Of files with equal content only the first is assigned, or the first in each run folder. New names are reserved
-    until the end of the context, so that another ingest at the same time cannot use them for something else.
+    Ranks join the run of the ranks of their folder that earlier ingests stored. Of files with equal content only the
+    first is assigned, or the first in each run folder. New names are reserved in the store as long as the staging
+    folder exists: another ingest at the same time uses them for the same folder only.
     """
-    with ExitStack() as reserved:
-        with stores.lock_store(store):
-            stored = _read_stored_sources(store)
-            hashes = _hash_possible_copies(candidates, {row.size_bytes for row in stored})
-            reserve = reserved.enter_context(stores.reserve_run_names(store))
-            parents = dict.fromkeys(map(_folder, candidates))
-            folders = {folder: identity for folder in parents if (identity := read_identity(folder))}
-            folder_runs = dict.fromkeys(folders, run) if run else assign_folder_runs(folders, stored, store, reserve)
-            distinct = _drop_copies(candidates, hashes, folder_runs)
-            if run:
-                runs = {item.path: run for item in distinct}
-            else:
-                runs = _choose_runs(distinct, stored, hashes, folder_runs, reserve)
-        by_place = {(row.run, _absolute(row.path)): row for row in stored if row.path}
+    files = PlannedFiles(candidates)
+    assignments: list[RunAssignment] = []
 
-        def superseded(item: Candidate) -> tuple[str, ...]:
-            """The source of an earlier state of the file, in a run folder: files grow there, and runs are repeated."""
-            row = by_place.get((runs[item.path], _absolute(escape_path(item.path))))
-            if row is None or folder_runs.get(_folder(item)) != row.run or row.sha256 == hashes.get(item.path):
-                return ()
-            return (row.source,)
+    def plan(snapshot: Snapshot) -> Sequence[Reservation]:
+        reserved = RunNames(store, snapshot, staging)
+        assignments[:] = _plan(files, store, snapshot, reserved, run)
+        return reserved.describe_new({item.candidate: item.run for item in assignments}, read_span_ns)
 
-        repeated = _find_repeated_ranks(distinct, runs)
-        places = {(row.run, row.source): row for row in stored}
-
-        def assign(item: Candidate) -> RunAssignment:
-            run, sha256 = runs[item.path], hashes.get(item.path)
-            row = places.get((run, sha256[:16])) if sha256 else None
-            return RunAssignment(
-                item,
-                run,
-                sha256,
-                superseded(item),
-                repeated.get(item.path),
-                stored_part=row.part if row else None,
-                stored_version=row.reader_version if row else None,
-                in_run_folder=_folder(item) in folder_runs,
-            )
-
-        yield [assign(item) for item in distinct]
+    reserve(store, staging, plan)
+    return assignments
 
 
-def _absolute(path: str) -> str:
-    return os.path.abspath(path)  # noqa: PTH100 - of text, and links keep their names
+class PlannedFiles:
+    """The files to plan for, with what is computed once however often the plan is made anew."""
+
+    def __init__(self, candidates: Sequence[Candidate]) -> None:
+        self.candidates = list(candidates)
+        self.folders = {item.path: item.path.resolve().parent for item in candidates}
+        parents = dict.fromkeys(self.folders.values())
+        self.identities = {folder: identity for folder in parents if (identity := read_identity(folder))}
+        self.hashes: dict[Path, str] = {}
+
+    def hash_possible_copies(self, snapshot: Snapshot) -> None:
+        """Hash those files that can equal another one: there is one of the same, or of unknown, size."""
+        counts = Counter(item.size_bytes for item in self.candidates)
+        sizes = {each.get("size_bytes") for part in snapshot.parts.values() for each in part.listed_sources}
+        paths = [
+            item.path
+            for item in self.candidates
+            if item.path not in self.hashes
+            and (item.size_bytes in sizes or counts[item.size_bytes] > 1 or None in sizes)
+        ]
+        self.hashes |= dict(zip(paths, map_files(hash_source, paths), strict=True))
+
+
+def _plan(
+    files: PlannedFiles, store: Store, snapshot: Snapshot, reserved: RunNames, run: str | None
+) -> list[RunAssignment]:
+    files.hash_possible_copies(snapshot)
+    hashes, folders = files.hashes, files.folders
+    stored = _select_stored(snapshot, {escape_path(folder) for folder in folders.values()})
+    if run:
+        folder_runs = dict.fromkeys(files.identities, run)
+    else:
+        run_jsons = [row for row in stored if is_run_json(row)]
+        folder_runs = assign_folder_runs(files.identities, run_jsons, store, snapshot.runs, reserved.reserve)
+    distinct = _drop_copies(files, folder_runs)
+    runs = dict.fromkeys((item.path for item in distinct), run) if run else {}
+    if not run:
+        runs = _choose_runs(files, distinct, snapshot, stored, folder_runs, reserved)
+    by_place = {(row.run, row.path): row for row in stored}
+    repeated = _find_repeated_ranks(distinct, runs)
+
+    def superseded(item: Candidate) -> tuple[str, ...]:
+        """The source of an earlier state of the file, in a run folder: files grow there, and runs are repeated."""
+        row = by_place.get((runs[item.path], escape_path(_absolute(item.path))))
+        if row is None or folder_runs.get(folders[item.path]) != row.run or row.sha256 == hashes.get(item.path):
+            return ()
+        return (row.source,)
+
+    def assign(item: Candidate) -> RunAssignment:
+        name, sha256 = runs[item.path], hashes.get(item.path)
+        holding = [part for part in snapshot.parts_with(sha256[:16]) if part.run == name] if sha256 else []
+        part = holding[0] if holding else None
+        in_run_folder = folders[item.path] in folder_runs
+        return RunAssignment(
+            item,
+            name,
+            sha256,
+            superseded(item),
+            repeated.get(item.path),
+            stored_part=part.name if part else None,
+            stored_version=part.version_of(sha256[:16]) if part and sha256 else None,
+            is_stored_together=part is not None and len(part.listed_sources) > 1,
+            in_run_folder=in_run_folder,
+            once=run is None and not in_run_folder,
+        )
+
+    return [assign(item) for item in distinct]
+
+
+def _select_stored(snapshot: Snapshot, folders: Collection[str]) -> list[StoredSource]:
+    """Return the stored sources whose files are in some folders, and each run.json."""
+    return [
+        parse_source(part.run, part.name, each)
+        for part in snapshot.parts.values()
+        for each in part.listed_sources
+        if each.get("folder") in folders or each["path"].endswith("/run.json")
+    ]
+
+
+def _absolute(path: Path) -> Path:
+    return Path(os.path.abspath(path))  # noqa: PTH100 - links keep their names
 
 
 def _folder(item: Candidate) -> Path:
     return item.path.resolve().parent
 
 
-def _hash_possible_copies(candidates: list[Candidate], stored_sizes: set[int | None]) -> dict[Path, str]:
-    """Return the hashes of those files that can equal another one: there is one of the same, or of unknown, size."""
-    counts = Counter(item.size_bytes for item in candidates)
-    return {
-        item.path: hash_source(item.path)
-        for item in candidates
-        if item.size_bytes in stored_sizes or counts[item.size_bytes] > 1 or None in stored_sizes
-    }
-
-
-def _drop_copies(candidates: list[Candidate], hashes: dict[Path, str], folder_runs: dict[Path, str]) -> list[Candidate]:
+def _drop_copies(files: PlannedFiles, folder_runs: dict[Path, str]) -> list[Candidate]:
     """Keep the first file of each content; a file in the folders of two runs belongs to both."""
     first: dict[object, Candidate] = {}
-    for item in candidates:
-        sha256 = hashes.get(item.path)
-        first.setdefault((sha256, folder_runs.get(_folder(item))) if sha256 else item.path, item)
+    for item in files.candidates:
+        sha256 = files.hashes.get(item.path)
+        first.setdefault((sha256, folder_runs.get(files.folders[item.path])) if sha256 else item.path, item)
     return list(first.values())
 
 
 def _choose_runs(
-    candidates: list[Candidate],
-    stored: list[StoredSource],
-    hashes: dict[Path, str],
+    files: PlannedFiles,
+    candidates: Sequence[Candidate],
+    snapshot: Snapshot,
+    stored: Sequence[StoredSource],
     folder_runs: dict[Path, str],
-    reserve: Callable[[str, Path], str],
+    reserved: RunNames,
 ) -> dict[Path, str]:
     """Return the run of every file; new names are reserved for the folder of their files."""
-    runs_with: dict[str, set[str]] = {}
-    for row in stored:
-        runs_with.setdefault(row.source, set()).add(row.run)
     process_runs = _read_process_runs(stored)
     runs = {}
     for item in candidates:
-        stored_runs, folder_run = runs_with.get(hashes.get(item.path, "")[:16], set()), folder_runs.get(_folder(item))
+        source = files.hashes.get(item.path, "")[:16]
+        stored_runs = {part.run for part in snapshot.parts_with(source)}
+        folder_run = folder_runs.get(files.folders[item.path])
         if stored_runs and (folder_run is None or folder_run in stored_runs):
             runs[item.path] = folder_run or min(stored_runs)
         elif folder_run is None and (process := _process(item)) in process_runs:
             runs[item.path] = process_runs[process]
     groups = group_ranks(item for item in candidates if item.path not in runs)
-    declared = [folder_runs.get(_folder(group[0])) or _declared_run(group) for group in groups]
-    unnamed = [group for group, name in zip(groups, declared, strict=True) if name is None]
-    used_names = {row.run for row in stored} | {name for name in declared if name}
+    declared = [folder_runs.get(files.folders[group[0].path]) or _declared_run(group) for group in groups]
+    earlier = [*stored, *reserved.list_sources()]
+    joined = [name or find_run_of_ranks(group, earlier) for group, name in zip(groups, declared, strict=True)]
+    unnamed = [group for group, name in zip(groups, joined, strict=True) if name is None]
+    used_names = snapshot.runs | {name for name in joined if name}
     new_names = iter(choose_names(unnamed, used_names))
-    for group, name in zip(groups, declared, strict=True):
-        run = name or reserve(next(new_names), _folder(group[0]))
+    for group, name in zip(groups, joined, strict=True):
+        run = name or reserved.reserve(next(new_names), files.folders[group[0].path])
         runs |= dict.fromkeys((item.path for item in group), run)
     return runs
+
+
+def find_run_of_ranks(group: Sequence[Candidate], earlier: Sequence[StoredSource]) -> str | None:
+    """Return the one run that lacks the ranks of a group and has others of their job, recorded at the same time.
+
+    Ranks on other hosts, whose clocks may differ, are of one job where their files are named alike.
+    """
+    ranks = {item.probe.rank for item in group}
+    if None in ranks:
+        return None
+    folder, kind, world_size = _kin(group[0])
+    kin = [
+        row
+        for row in earlier
+        if (row.folder, row.format, row.world_size) == (escape_path(folder), kind, world_size) and row.rank is not None
+    ]
+    fitting = []
+    for run in dict.fromkeys(row.run for row in kin):
+        rows = [row for row in kin if row.run == run]
+        is_free = not ranks.intersection(row.rank for row in rows)
+        if is_free and all(_recorded_together(item, row) for item in group for row in rows):
+            fitting.append(run)
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _recorded_together(item: Candidate, row: StoredSource) -> bool:
+    """Return whether a file and a stored source, ranks of one world size in one folder, are of one job."""
+    name = Path(row.path).name
+    if item.probe.host and row.host and item.probe.host != row.host:
+        return row.world_size is not None and _without_digits(name) == _without_digits(item.path.name)
+    span = _span_ns([item])
+    return span is not None and row.span_ns is not None and _overlap(span, row.span_ns)
 
 
 def _handler_process(name: str) -> str | None:
@@ -204,30 +275,13 @@ def _process(item: Candidate) -> tuple[Path, str | None]:
     return _folder(item), _handler_process(item.path.name)
 
 
-def _read_process_runs(stored: list[StoredSource]) -> dict[tuple[Path, str | None], str]:
+def _read_process_runs(stored: Sequence[StoredSource]) -> dict[tuple[Path, str | None], str]:
     """Return the run of every process whose files are in the store, where that is one run."""
     runs: dict[tuple[Path, str | None], set[str]] = {}
     for row in stored:
         if row.path and (process := _handler_process(Path(row.path).name)):
-            runs.setdefault((Path(os.path.realpath(row.path)).parent, process), set()).add(row.run)
+            runs.setdefault((Path(row.folder), process), set()).add(row.run)
     return {process: min(names) for process, names in runs.items() if len(names) == 1}
-
-
-def _read_stored_sources(store: Path) -> list[StoredSource]:
-    """Return all sources of a store. Raises StoreError where one of its files may not be read."""
-    sources = []
-    for path in sorted(list_rows(store)):
-        try:
-            content = path.read_bytes()
-            check_owner(parse_manifest(content), path)
-            for row in parse_rows(content):
-                names = ("run", "source", "sha256", "size_bytes", "path", "reader_version")
-                sources.append(StoredSource(**{name: row[name] for name in names}, part=path.stem))
-        except PermissionError as error:
-            raise StoreError(f"{path}: cannot be read ({error.strerror}); make the store's files readable") from error
-        except (OSError, DamagedRowError):
-            sources.append(StoredSource(path.parent.name.removeprefix("run="), path.stem, part=path.stem))
-    return sources
 
 
 def group_ranks(candidates: Iterable[Candidate]) -> list[list[Candidate]]:
@@ -326,11 +380,17 @@ def _measure_fit(recording: _Recording, others: list[_Recording], names: Counter
 
 def _span_ns(files: list[Candidate]) -> tuple[int, int] | None:
     """Return when the recordings of a process begin and end; None where any is unknown."""
-    spans = [item.reader.time_span_ns(item.path) for item in files]
+    spans = [read_span_ns(item) for item in files]
     known = [span for span in spans if span is not None]
     if len(known) < len(spans):
         return None
     return min(start for start, _ in known), max(end for _, end in known)
+
+
+@lru_cache(maxsize=100_000)
+def read_span_ns(item: Candidate) -> tuple[int, int] | None:
+    """Return when a recording begins and ends; read once for each state of a file."""
+    return item.reader.time_span_ns(item.path)
 
 
 def _find_repeated_ranks(candidates: list[Candidate], runs: dict[Path, str]) -> dict[Path, str]:
@@ -352,6 +412,10 @@ def _find_repeated_ranks(candidates: list[Candidate], runs: dict[Path, str]) -> 
                 name = escape_path(Path(other.path.name))
                 repeated.setdefault(item.path, f"{name} of run {runs[other.path]}")
     return repeated
+
+
+def _without_digits(name: str) -> str:
+    return re.sub(r"\d+", "", name)
 
 
 def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:

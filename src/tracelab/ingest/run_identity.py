@@ -3,7 +3,6 @@
 import hashlib
 import itertools
 import json
-import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,24 +15,11 @@ import pyarrow.parquet as pq
 from tracelab.ingest.discovery import RUN_JSON
 from tracelab.run_names import legal_run_name
 from tracelab.store import commit as stores
+from tracelab.store.commit_log import StoredSource, table_key
 
 _MAX_HEADER_BYTES = 1 << 16
 _MAX_RUN_JSON_BYTES = 16 << 20
 _MAX_NAME_LENGTH = 100
-
-
-@dataclass(frozen=True)
-class StoredSource:
-    """A source that is in the store already; of one with a damaged row only run and source are known."""
-
-    run: str
-    source: str
-    sha256: str | None = None
-    size_bytes: int | None = None
-    path: str | None = None
-    part: str = ""
-    """The name of the files of the commit that holds it."""
-    reader_version: str | None = None
 
 
 @dataclass(frozen=True)
@@ -76,16 +62,17 @@ def read_identity(folder: Path) -> RunIdentity | None:
 def assign_folder_runs(
     folders: Mapping[Path, RunIdentity],
     stored: Sequence[StoredSource],
-    store: Path,
+    store: stores.Store,
+    used_names: Collection[str],
     reserve: Callable[[str, Path], str],
 ) -> dict[Path, str]:
     """Return the run of every folder: the one that has it already, else a new, reserved one with the folder's name.
 
     Where the run of another folder has that name, the first part of the path that differs precedes it.
     """
-    run_jsons = [row for row in stored if row.path and Path(row.path).name == RUN_JSON]
-    used_names, owned = {row.run for row in stored}, {row.run for row in run_jsons}
-    owners = [(row.run, Path(os.path.realpath(row.path or "")).parent) for row in run_jsons]
+    run_jsons = [row for row in stored if is_run_json(row)]
+    used_names, owned = set(used_names), {row.run for row in run_jsons}
+    owners = [(row.run, Path(row.folder)) for row in run_jsons]
     assigned: dict[Path, str] = {}
     seen: dict[Path, RunIdentity] = {}
     for folder, identity in folders.items():
@@ -105,13 +92,18 @@ def assign_folder_runs(
     return assigned
 
 
+def is_run_json(row: StoredSource) -> bool:
+    """Return whether a source is the file that describes a run folder."""
+    return row.path.endswith(f"/{RUN_JSON}")
+
+
 def _derives_from(run: str, name: str) -> bool:
     """Whether this is the name, or was made from it to distinguish its runs."""
     return run == name or run.endswith(f"-{name}") or bool(re.fullmatch(re.escape(name[:95]) + r"-\d+", run))
 
 
 def _find_stored_copy(
-    identity: RunIdentity, stored: Sequence[StoredSource], run_jsons: Sequence[StoredSource], store: Path
+    identity: RunIdentity, stored: Sequence[StoredSource], run_jsons: Sequence[StoredSource], store: stores.Store
 ) -> str | None:
     """Return the stored run with the same start: it comes from this folder, or from a copy of it."""
     if identity.sha256 is None:
@@ -154,11 +146,12 @@ def _parse_start(content: Mapping[str, object]) -> RunStart | None:
     return RunStart(started_at, host if isinstance(host, str) else None)
 
 
-def _read_stored_start(store: Path, row: StoredSource) -> RunStart | None:
+def _read_stored_start(store: stores.Store, row: StoredSource) -> RunStart | None:
     """Return the start of a run whose run.json is in the store."""
-    path = stores.table_file(store, "runs", row.run, row.part)
     try:
-        rows = pq.read_table(path, columns=["started_at", "host"], partitioning=None).to_pylist()
+        content = store.files.read(table_key("runs", row.run, row.part))
+        rows = pq.read_table(pa.BufferReader(content), columns=["source", "started_at", "host"]).to_pylist()
     except (OSError, pa.ArrowException):
         return None
-    return RunStart(**rows[0]) if rows and rows[0]["started_at"] else None
+    starts = (RunStart(each["started_at"], each["host"]) for each in rows if each["source"] == row.source)
+    return next((start for start in starts if start.started_at), None)

@@ -96,6 +96,16 @@ def referenced_sql(query: Query, values: Mapping[str, Value] | None = None) -> s
     return "\n".join((prune_blocks(query.sql, bound), *hints, *needed_tables(query, bound), "sources", "summaries"))
 
 
+def read_runs(query: Query, values: Mapping[str, Value]) -> list[str] | None:
+    """Return the runs whose rows a query reads; None where these may be all.
+
+    A query that takes a run reads no other, unless it has a parameter for that, as for counters of another run.
+    """
+    bound = bind(query, values)
+    given = [bound[name] for name in dict.fromkeys((*RUN_PARAMS, *_run_params(query))) if name in bound]
+    return None if not given or None in given else [str(run) for run in given]
+
+
 def find_hints(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Value]) -> list[str]:
     """Return what to record for a fuller answer, by the hints in the query's header."""
     bound = bind(query, values)

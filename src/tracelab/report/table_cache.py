@@ -5,6 +5,8 @@ from pathlib import Path
 import duckdb
 
 from tracelab import schema
+from tracelab.store import commit_log
+from tracelab.store.files import LocalFiles
 
 MOST_BYTES = 8 << 20
 """Limit on the files' total size, smallest tables first; in memory they take some 70 times as much."""
@@ -12,7 +14,7 @@ MOST_BYTES = 8 << 20
 
 def cache_small_tables(con: duckdb.DuckDBPyConnection, store: Path, most_bytes: int = MOST_BYTES) -> None:
     """Replace the session's views of small tables by tables in memory."""
-    sizes = {table.name: _stored_bytes(store, table.name) for table in schema.TABLES}
+    sizes = _count_bytes(store)
     con.execute("create schema loaded").fetchall()
     total = 0
     for name in sorted(sizes, key=lambda name: (sizes[name], name)):
@@ -23,5 +25,10 @@ def cache_small_tables(con: duckdb.DuckDBPyConnection, store: Path, most_bytes: 
         con.execute(f"create or replace view {name} as from loaded.{name}").fetchall()
 
 
-def _stored_bytes(store: Path, table: str) -> int:
-    return sum(path.stat().st_size for path in store.glob(f"{table}/run=*/*.parquet"))
+def _count_bytes(store: Path) -> dict[str, int]:
+    """Return the size of each table's files."""
+    sizes = {table.name: 0 for table in schema.TABLES}
+    for part in commit_log.read_snapshot(LocalFiles(store)).parts.values():
+        for table, file in part.files.items():
+            sizes[table] += file.size_bytes
+    return sizes

@@ -84,10 +84,6 @@ class AlignedRows:
         """Return whether there may be rows of the table."""
         return self._rows.has(table)
 
-    def committed(self, table: str) -> str:
-        """Filter on `filename` that keeps the rows of committed sources."""
-        return self._rows.committed(table)
-
     def select(self, table: str) -> str:
         """Select all stored columns of a table, with its times moved, and `filename`."""
         stored = self._rows.select(table)

@@ -1,28 +1,29 @@
-"""Commit staged sources to the store; a source becomes visible with its row in `sources`, written last."""
+"""Commit staged sources to a store: their files are placed first, and become visible with an entry of the log."""
 
-import errno
+import dataclasses
 import hashlib
-import itertools
-import json
 import os
 import shutil
+import threading
+import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from filelock import FileLock, Timeout
 
-from tracelab import schema
-from tracelab.errors import StoreError
-from tracelab.store import integrity
-from tracelab.store.integrity import TableFile
-from tracelab.store.verification import parse_rows
+from tracelab import schema, temp_folders
+from tracelab.store import commit_log
+from tracelab.store import files as store_files
+from tracelab.store.commit_log import Change, Part, PartKey, Reservation, Snapshot, StoredSource, TableFile
+from tracelab.store.files import LocalFiles, StoreFiles
 
 COMPRESSION = "zstd"
 
@@ -31,346 +32,296 @@ Row = dict[str, object]
 
 _PARALLEL_BYTES = 4 << 20
 """Files of less are hashed on one thread: to start others would take longer."""
-_STAGING = ".staging"
-_TOGETHER = "many-"
-"""The names of files with the rows of several sources begin so."""
-_LOCK = ".lock"
-_LOCK_SUFFIX = ".lock"
+_TOGETHER = "many"
+"""The names of parts with several sources begin so."""
+_MOST_COMMITS = 64
+"""After so many commits, a writer writes a checkpoint: to open a store, these are read one by one."""
+_KEPT_S = 3600.0
+"""How long a commit stays that a checkpoint has: writers that are suspended for less find its number taken."""
 
 
-def table_file(store: Path, table: str, run: str, source: str) -> Path:
-    """Return the path of the Parquet file of one table, run and source."""
-    return store / table / f"run={run}" / f"{source}.parquet"
+class Store:
+    """A store in a folder or at a URL, and what it holds as far as this process has read."""
 
+    def __init__(self, address: Path | str) -> None:
+        self.address = address
+        self.files = _open_files(address)
+        self._snapshot: Snapshot | None = None
+        self._reading = threading.Lock()
 
-def committed_reader_version(store: Path, run: str, source: str) -> str | None:
-    """Return the version of the reader that stored this source in this run; None if no undamaged row has it.
+    def snapshot(self) -> Snapshot:
+        """Return what the store holds now. Raises StoreError for a store of another schema version."""
+        with self._reading:
+            if self._snapshot is None:
+                self._snapshot = commit_log.open_snapshot(self.address, self.files)
+            self._snapshot = commit_log.advance(self.files, self._snapshot)
+            return self._snapshot.copy()
 
-    Raises StoreError for a store of another schema version.
-    """
-    path = table_file(store, "sources", run, source)
-    try:
-        row = parse_rows(path.read_bytes())[0]
-    except PermissionError:
-        raise
-    except (OSError, integrity.DamagedRowError):
-        return None
-    if str(row["schema_version"]).split(".")[0] != schema.SCHEMA_VERSION.split(".")[0]:
-        raise StoreError(
-            f"{store}: written with schema {row['schema_version']}, this tracelab has {schema.SCHEMA_VERSION}; "
-            "re-ingest the traces into a new store"
-        )
-    return str(row["reader_version"])
-
-
-@contextmanager
-def lock_store(store: Path) -> Iterator[None]:
-    """Hold the store's lock: no other ingest commits or chooses run names meanwhile."""
-    with FileLock(store / _LOCK):
-        yield
-
-
-@contextmanager
-def reserve_run_names(store: Path) -> Iterator[Callable[[str, Path], str]]:
-    """Reserve run names until the end of the context. The caller holds `lock_store` on entry and for each reservation.
-
-    Yields `reserve(run, owner)`, which returns the name, or a numbered one if another ingest holds it. Ingests of the
-    same owner, the folder of the files, share a name: they may be the same ingest run twice.
-    """
-    staging_root = store / _STAGING
-    staging_root.mkdir(parents=True, exist_ok=True)
-    token = uuid.uuid4().hex
-    reserved: dict[str, set[str]] = {}
-    for other in staging_root.glob(f"*{_LOCK_SUFFIX}"):
-        if (marks := list(staging_root.glob(f"run=*@*.{other.stem}"))) and _is_held(other):
-            for path in marks:
-                name, _, mark = path.stem.removeprefix("run=").rpartition("@")
-                reserved.setdefault(name, set()).add(mark)
-    held: list[Path] = []
-
-    def reserve(run: str, owner: Path) -> str:
-        mark = hashlib.sha256(os.fsencode(owner)).hexdigest()[:16]
-        name = next(name for name in _candidate_names(run) if reserved.setdefault(name, {mark}) == {mark})
-        held.append(staging_root / f"run={name}@{mark}.{token}")
-        held[-1].touch()
-        return name
-
-    lock_path = staging_root / f"{token}{_LOCK_SUFFIX}"  # one lock for all names: open files are limited
-    with FileLock(lock_path):
-        try:
-            yield reserve
-        finally:
-            for path in (*held, lock_path):
-                path.unlink(missing_ok=True)
-
-
-def _candidate_names(run: str) -> Iterator[str]:
-    yield run
-    yield from (f"{run[:95]}-{number}" for number in itertools.count(2))
-
-
-def _is_held(lock_path: Path) -> bool:
-    try:
-        with FileLock(lock_path, timeout=0):
-            return False
-    except Timeout:
-        return True
-
-
-@contextmanager
-def staging_folder(store: Path) -> Iterator[Path]:
-    """Create a folder for one source, outside every table's glob; remove it at the end."""
-    root = store / _STAGING
-    root.mkdir(parents=True, exist_ok=True)
-    folder = root / uuid.uuid4().hex
-    with FileLock(folder.with_suffix(_LOCK_SUFFIX)):
-        folder.mkdir()
-        try:
+    @contextmanager
+    def staging_folder(self) -> Iterator[Path]:
+        """Create a folder for what one writer writes, and remove it at the end: that of a URL is a temporary one."""
+        place = self.address if isinstance(self.address, Path) else temp_folders.process_folder()
+        with store_files.staging_folder(place) as folder:
             yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.with_suffix(_LOCK_SUFFIX).unlink(missing_ok=True)
 
 
-def commit(store: Path, folder: Path, row: Row, *, replace: bool, superseded: Sequence[str] = ()) -> bool:
-    """Move a staged source into place, its row in `sources` last, and remove the sources that it supersedes first.
+def _open_files(address: Path | str) -> StoreFiles:
+    """Return the files of a store in a folder or at a URL."""
+    if isinstance(address, Path):
+        return LocalFiles(address)
+    from tracelab.store import remote
 
-    Its mark follows the row, and a removal starts with the mark: a mark without a row shows that the row was lost.
+    return remote.BucketFiles(address)
 
-    `folder` holds `<table>.parquet` files, `row` the columns of `sources`. Without `replace`, returns False and changes
-    nothing if another process stored the same source with the same reader in the meantime.
+
+@dataclass(frozen=True)
+class Staged:
+    """Staged sources of one run, with a file `<table>.parquet` for each table, and their rows in `sources`.
+
+    `known` has what planning needs of a source beyond its row: see `StoredSource`.
     """
-    run, source = str(row["run"]), str(row["source"])
-    files = _stage(folder)  # without the lock, which other ingests wait for
-    with FileLock(store / _LOCK):
-        if not replace and committed_reader_version(store, run, source) == row["reader_version"]:
-            return False
-        targets = _stage_rows(store, folder, [row], source, files)
-        for part, sources in _find_parts(store, run, {source, *superseded}).items():
-            _remove_from_part(store, run, part, sources)
-        for old in superseded:
-            _remove_part(store, run, old)
-        _remove_part(store, run, source, keep=files)  # replaced below, so that no query misses a file it has listed
-        _move(targets)
-    return True
+
+    folder: Path
+    rows: Sequence[Row]
+    known: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    once: bool = False
+    """Whether a source is not stored where another run has it: its run was chosen, not requested."""
+    superseded: Sequence[str] = ()
+    """Sources that these replace."""
+
+    @property
+    def run(self) -> str:
+        """The run."""
+        return str(self.rows[0]["run"])
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """The version of the reader by source."""
+        return {str(row["source"]): str(row["reader_version"]) for row in self.rows}
 
 
-def commit_together(store: Path, folder: Path, rows: Sequence[Row], *, replace: bool = False) -> set[str]:
-    """Move the staged files of several sources of a run into place: one commit, after which all are visible.
+def commit(store: Store, staged: Staged, *, replace: bool = False) -> dict[str, str]:
+    """Commit staged sources and remove what they replace: one commit, after which all are visible.
 
-    Without `replace`, returns the sources that another process stored in the meantime; if there are any, nothing is
-    changed.
+    Without `replace`, returns the sources that are stored already, by the same reader, and their runs; if there are
+    any, nothing is changed.
     """
-    run, sources = str(rows[0]["run"]), {str(row["source"]) for row in rows}
-    files = _stage(folder)
-    part = _name_part(sources)
-    with FileLock(store / _LOCK):
-        alone = {source for source in sources if table_file(store, "sources", run, source).exists()}
-        parts = _find_parts(store, run, sources)
-        if not replace and (alone or parts):
-            return alone.union(*parts.values())
-        targets = _stage_rows(store, folder, rows, part, files)
-        for old, held in parts.items():
-            if old != part:
-                _remove_from_part(store, run, old, held)
-        for source in alone - {part}:
-            _remove_part(store, run, source)
-        _remove_part(store, run, part, keep=files)
-        _move(targets)
-    return set()
+    replaced = {*staged.versions, *staged.superseded}
+    taken: dict[str, str] = {}
+    remainders: dict[PartKey, StagedPart | None] = {}
+    new: list[StagedPart] = []
+
+    def decide(snapshot: Snapshot) -> tuple[list[StagedPart], list[Part]] | None:
+        taken.clear()
+        taken.update({} if replace else _find_stored(snapshot, staged))
+        if taken:
+            return None
+        new[:] = new or [_stage_part(staged.folder, staged.rows, staged.known)]
+        holding = [
+            part for source in sorted(replaced) for part in snapshot.parts_with(source) if part.run == staged.run
+        ]
+        removes = list({part.key: part for part in holding}.values())
+        for part in removes:
+            if part.key not in remainders:
+                remainders[part.key] = _split_off(store.files, staged.folder, part, replaced)
+        return [*new, *(each for part in removes if (each := remainders[part.key]))], removes
+
+    transact(store, staged.folder, decide)
+    return taken
 
 
-def remove_part(store: Path, run: str, part: str) -> None:
-    """Remove all sources of one commit."""
-    with FileLock(store / _LOCK):
-        _remove_part(store, run, part)
+@dataclass(frozen=True)
+class StagedPart:
+    """A part whose files `<table>.parquet` are in a staging folder."""
+
+    part: Part
+    folder: Path
 
 
-def _stage(folder: Path) -> dict[str, TableFile]:
-    """Flush the staged files to disk; return size and hash of each."""
-    paths = sorted(folder.glob("*.parquet"))
-    files = _hash_files(paths)
-    for path in paths:
-        _sync_to_disk(path)
-    return files
+Decide: TypeAlias = Callable[[Snapshot], "tuple[list[StagedPart], list[Part]] | None"]
+"""Returns the parts to add and those to remove, for what a store holds; None where there is nothing to do."""
 
 
-def _stage_rows(
-    store: Path, folder: Path, rows: Sequence[Row], part: str, files: Mapping[str, TableFile]
-) -> dict[Path, Path]:
-    """Stage rows and mark of a commit; return where each staged file belongs: tables first, then rows, then the mark.
+def transact(store: Store, staging: Path, decide: Decide) -> Snapshot | None:
+    """Add and remove parts in one commit, as `decide` returns them; return what the store holds then.
 
-    What needs space or rights precedes the removal of what is replaced: its failure must not cost that.
+    `decide` is called again where another commit comes first. What is placed without a commit, and what is removed by
+    one, is deleted at the end, or by the next ingest if this process dies.
     """
-    run = str(rows[0]["run"])
-    now = datetime.now(UTC)
-    stamped = [row | {"schema_version": schema.SCHEMA_VERSION, "ingested_at": now} for row in rows]
-    (folder / "sources").write_bytes(render_rows(part, stamped, files))
-    _sync_to_disk(folder / "sources")
-    targets = {folder / f"{table}.parquet": table_file(store, table, run, part) for table in files}
-    row_path = targets[folder / "sources"] = table_file(store, "sources", run, part)
-    targets[folder / "mark"] = integrity.mark_of(row_path)
-    (folder / "mark").write_bytes(os.fsencode(str(rows[0].get("path") or "")))
-    for target in targets.values():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if not os.access(target.parent, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target.parent))
-    return targets
+    files = store.files
+    noted: dict[PartKey, list[str]] = {}
+    placed: set[PartKey] = set()
+    committed: Snapshot | None = None
+
+    def place(snapshot: Snapshot) -> Change | None:
+        decided = decide(snapshot)
+        if decided is None:
+            return None
+        adds, removes = decided
+        noted.update({each.part.key: each.part.keys for each in adds})
+        noted.update({part.key: [part.key_of(table) for table in schema.BY_NAME] for part in removes})
+        store_files.note_placed(staging, [(*key, keys) for key, keys in noted.items()])
+        for each in adds:
+            if each.part.key not in placed:
+                placed.add(each.part.key)
+                files.place({each.folder / f"{table}.parquet": each.part.key_of(table) for table in each.part.files})
+        return Change([each.part for each in adds], [part.key for part in removes])
+
+    try:
+        committed = commit_log.append(files, staging, store.snapshot(), place)
+    finally:
+        if noted:
+            _delete_unless_held(files, noted, committed or commit_log.read_snapshot(files))
+    if committed is not None:
+        fold_commits(files, staging, committed)
+    return committed
 
 
-def _move(targets: Mapping[Path, Path]) -> None:
-    for staged, target in targets.items():
-        if target.is_dir():
-            _remove(target)
-        staged.replace(target)
-
-
-def _name_part(sources: Collection[str]) -> str:
-    """Return the name of the files of a commit: that of its source, or one made from all its sources."""
-    if len(sources) == 1:
-        return next(iter(sources))
-    return _TOGETHER + hashlib.sha256(" ".join(sorted(sources)).encode()).hexdigest()[:16]
-
-
-def _find_parts(store: Path, run: str, sources: Collection[str]) -> dict[str, set[str]]:
-    """Return the commits of a run that hold several sources, some of these among them, and which."""
-    parts: dict[str, set[str]] = {}
-    for path in (store / "sources" / f"run={run}").glob(f"{_TOGETHER}*.parquet"):
-        with suppress(OSError, integrity.DamagedRowError):
-            manifest = integrity.parse_manifest(path.read_bytes())
-            if manifest and (held := set(manifest.sources).intersection(sources)):
-                parts[path.stem] = held
-    return parts
-
-
-def _remove_from_part(store: Path, run: str, part: str, sources: Collection[str]) -> None:
-    """Remove some sources of a commit of several: the others become a commit of their own."""
-    rows = parse_rows(table_file(store, "sources", run, part).read_bytes())
-    kept = [row for row in rows if row["source"] not in sources]
-    with staging_folder(store) as folder:
-        if kept:
-            removed = pa.array(sorted(sources))
-            for table in schema.BY_NAME.keys() - {"sources"}:
-                if (path := table_file(store, table, run, part)).exists():
-                    remaining = pq.read_table(path, partitioning=None)
-                    remaining = remaining.filter(pc.invert(pc.is_in(remaining.column("source"), removed)))
-                    if remaining.num_rows:
-                        pq.write_table(
-                            remaining, folder / f"{table}.parquet", compression=COMPRESSION, store_schema=False
-                        )
-            new_part = _name_part({str(row["source"]) for row in kept})
-            targets = _stage_rows(store, folder, kept, new_part, _stage(folder))
-            _remove_part(store, run, part)
-            _move(targets)
-        else:
-            _remove_part(store, run, part)
+def reserve(store: Store, staging: Path, decide: Callable[[Snapshot], Sequence[Reservation]]) -> None:
+    """Reserve the run names that `decide` chooses for what a store holds; none is nothing to do."""
+    commit_log.append(
+        store.files, staging, store.snapshot(), lambda now: Change(reserves=chosen) if (chosen := decide(now)) else None
+    )
 
 
 def remove_leftovers(store: Path) -> int:
-    """Remove leftovers of killed ingests: unlocked staging folders, and files of sources that were never committed.
+    """Remove what killed writers left: their staging folders, and files that they placed and did not commit.
 
-    Returns the number of files and folders removed. Running ingests hold locks, so theirs stay.
+    Returns the number of files and folders removed. What a living writer has stays.
     """
     removed = 0
-    for lock_path in (store / _STAGING).glob(f"*{_LOCK_SUFFIX}"):
-        try:
-            with FileLock(lock_path, timeout=0):
-                folder = lock_path.with_suffix("")
-                removed += folder.is_dir()
-                shutil.rmtree(folder, ignore_errors=True)
-                for path in (*lock_path.parent.glob(f"run=*.{lock_path.stem}"), lock_path):
-                    path.unlink(missing_ok=True)
-        except Timeout:
-            continue
-    if not store.is_dir():
-        return removed
-    with FileLock(store / _LOCK):
-        _mark_rows(store)
-        committed = {(path.parent.name, path.stem) for path in integrity.list_rows(store)}
-        for table in schema.TABLES:
-            for path in store.glob(f"{table.name}/run=*/*.parquet"):
-                if (path.parent.name, path.stem) not in committed:
-                    _remove(path)
-                    removed += 1
+    for folder in store_files.take_abandoned(store):
+        files = LocalFiles(store)
+        if noted := {(run, name): keys for run, name, keys in store_files.read_placed(folder)}:
+            removed += _delete_unless_held(files, noted, commit_log.read_snapshot(files))
+        shutil.rmtree(folder, ignore_errors=True)
+        removed += 1
     return removed
 
 
-def _mark_rows(store: Path) -> None:
-    """Mark the sources that have a row with a manifest but no mark: their ingest was killed before it wrote one."""
-    for path in integrity.list_files(store, "sources"):
-        mark = integrity.mark_of(path)
-        if mark.exists():
-            continue
-        try:
-            content = path.read_bytes()
-            manifest, row = integrity.parse_manifest(content), parse_rows(content)[0]
-            integrity.check_owner(manifest, path)
-        except (OSError, integrity.DamagedRowError):
-            continue
-        if manifest is not None:
-            mark.parent.mkdir(exist_ok=True)
-            mark.write_bytes(os.fsencode(str(row["path"] or "")))
+def void_lost_commits(store: Store, staging: Path) -> None:
+    """Replace commits that cannot be read by empty ones, once all sources that no commit lists are stored again."""
+    snapshot = store.snapshot()
+    if not snapshot.lost or not isinstance(store.address, Path):
+        return
+    from tracelab.store.verification import read_unlisted
+
+    stored = {(part.run, source) for part in snapshot.parts.values() for source in part.source_names}
+    unlisted = read_unlisted(store.address, snapshot)
+    if all((run, source) in stored for (run, _), rows in unlisted.items() for source, _ in rows):
+        for key in snapshot.lost:
+            commit_log.void_entry(store.files, staging, key)
+        for run, name in unlisted:
+            store.files.delete([commit_log.table_key(table, run, name) for table in schema.BY_NAME])
+
+
+def fold_commits(files: StoreFiles, staging: Path, snapshot: Snapshot, most: int = _MOST_COMMITS) -> None:
+    """Write a checkpoint where the last is many commits old, and delete the commits that none needs any more."""
+    since = snapshot.number - (snapshot.checkpoint.number if snapshot.checkpoint else 0)
+    if since < most or snapshot.lost:
+        return
+    try:
+        rows = read_source_rows(files, snapshot)
+    except (OSError, pa.ArrowException):  # damaged, which each opening reports
+        return
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink, compression=COMPRESSION, store_schema=False)
+    commit_log.write_checkpoint(files, staging, snapshot, sink.getvalue().to_pybytes())
+    files.delete(commit_log.list_folded(files, time.time() - _KEPT_S))
+
+
+def read_source_rows(files: StoreFiles, snapshot: Snapshot) -> pa.Table:
+    """Read all rows of `sources`, with the name of each one's part."""
+    tables = [schema.BY_NAME["sources"].empty().append_column("part", pa.array([], pa.string()))]
+    folded: Collection[PartKey] = ()
+    if snapshot.checkpoint is not None:
+        folded = snapshot.checkpoint.parts
+        rows = _read_parquet(files, snapshot.checkpoint.rows_key)
+        tables.append(rows.filter(pc.is_in(rows.column("part"), pa.array([name for _, name in snapshot.parts]))))
+    for part in snapshot.parts.values():
+        if part.key not in folded:
+            rows = _read_parquet(files, part.key_of("sources"))
+            tables.append(rows.append_column("part", pa.array([part.name] * len(rows), pa.string())))
+    return pa.concat_tables(tables, promote_options="default")
+
+
+def _find_stored(snapshot: Snapshot, staged: Staged) -> dict[str, str]:
+    """Return the staged sources that are stored already, and their runs."""
+    stored: dict[str, str] = {}
+    for source, version in staged.versions.items():
+        for part in snapshot.parts_with(source):
+            is_same = part.run == staged.run and version == part.version_of(source)
+            if is_same or (staged.once and part.run != staged.run):
+                stored[source] = part.run
+    return stored
+
+
+def _stage_part(folder: Path, rows: Sequence[Row], known: Mapping[str, Mapping[str, object]]) -> StagedPart:
+    """Complete the staged files of a part by that of `sources`, and flush them to disk."""
+    now = datetime.now(UTC)
+    stamped = [row | {"schema_version": schema.SCHEMA_VERSION, "ingested_at": now} for row in rows]
+    table = schema.BY_NAME["sources"].rows(stamped)
+    pq.write_table(table, folder / "sources.parquet", compression=COMPRESSION, store_schema=False)
+    sources = [describe_source(row, known.get(str(row["source"]), {})) for row in rows]
+    return seal_part(folder, str(rows[0]["run"]), sources)
+
+
+def seal_part(folder: Path, run: str, sources: Sequence[Mapping[str, Any]]) -> StagedPart:
+    """Return a part of the staged files of some sources, which are flushed to disk."""
+    label = sources[0]["source"] if len(sources) == 1 else _TOGETHER
+    paths = sorted(folder.glob("*.parquet"))
+    files = _hash_files(paths)
+    for path in paths:
+        store_files.sync_to_disk(path)
+    return StagedPart(Part(run, f"{label}-{uuid.uuid4().hex[:12]}", schema.SCHEMA_VERSION, files, sources), folder)
+
+
+def describe_source(row: Row, known: Mapping[str, object]) -> dict[str, Any]:
+    """Return what the log has of a source: see `StoredSource`."""
+    names = {each.name for each in fields(StoredSource)} - {"run", "part"}
+    described = {name: value for name, value in {**row, **known}.items() if name in names and value is not None}
+    return {"path": "", "reader_version": ""} | described
+
+
+def _split_off(files: StoreFiles, staging: Path, part: Part, sources: Collection[str]) -> StagedPart | None:
+    """Stage a part of the other sources of a part, of which some are removed; None where it has no others."""
+    kept = [each for each in part.listed_sources if each["source"] not in sources]
+    if not kept:
+        return None
+    folder = staging / f"rest-{part.name}"
+    folder.mkdir(exist_ok=True)
+    names = pa.array([each["source"] for each in kept])
+    for table in part.files:
+        rows = _read_parquet(files, part.key_of(table))
+        rows = rows.filter(pc.is_in(rows.column("source"), names))
+        if rows.num_rows:
+            pq.write_table(rows, folder / f"{table}.parquet", compression=COMPRESSION, store_schema=False)
+    rest = seal_part(folder, part.run, kept)
+    return StagedPart(dataclasses.replace(rest.part, schema_version=part.schema_version), folder)
+
+
+def _read_parquet(files: StoreFiles, key: str) -> pa.Table:
+    table: pa.Table = pq.read_table(pa.BufferReader(files.read(key)))
+    return table
+
+
+def _delete_unless_held(files: StoreFiles, noted: Mapping[PartKey, Sequence[str]], snapshot: Snapshot) -> int:
+    return files.delete([key for part, keys in noted.items() if part not in snapshot.parts for key in keys])
 
 
 def _hash_files(paths: Sequence[Path]) -> dict[str, TableFile]:
     """Return size and hash of `<table>.parquet` files, by table."""
     sizes = [path.stat().st_size for path in paths]
     if sum(sizes) < _PARALLEL_BYTES:
-        hashes = list(map(_hash_file, paths))
+        hashes = list(map(hash_file, paths))
     else:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            hashes = list(pool.map(_hash_file, paths))
+            hashes = list(pool.map(hash_file, paths))
     names = [path.stem for path in paths]
     return {name: TableFile(size, sha256) for name, size, sha256 in zip(names, sizes, hashes, strict=True)}
 
 
-def _hash_file(path: Path) -> str:
+def hash_file(path: Path) -> str:
+    """Return the SHA-256 of a file, in hex."""
     with path.open("rb", buffering=0) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def render_rows(part: str, rows: Sequence[Row], files: Mapping[str, TableFile], *, writer_id: str = "") -> bytes:
-    """Render the file of a commit's rows with their manifest and seal: the file's own hash, taken with a blank seal.
-
-    `writer_id` distinguishes files of equal rows.
-    """
-    table = schema.BY_NAME["sources"].rows(rows)
-    listed = {"schema_version": rows[0]["schema_version"], "run": rows[0]["run"], "source": part, "files": files}
-    if writer_id:
-        listed["writer"] = writer_id
-    if len(rows) > 1:
-        listed["sources"] = [row["source"] for row in rows]
-    sink = pa.BufferOutputStream()
-    # store_schema would repeat the metadata in another form
-    with pq.ParquetWriter(sink, table.schema, compression=COMPRESSION, store_schema=False) as writer:
-        writer.write_table(table)
-        writer.add_key_value_metadata({integrity.FILES_KEY: json.dumps(listed, separators=(",", ":"))})
-        writer.add_key_value_metadata({integrity.SEAL_KEY: integrity.BLANK_SEAL.decode()})
-    content = bytearray(sink.getvalue().to_pybytes())
-    start = content.rindex(integrity.BLANK_SEAL)
-    content[start : start + len(integrity.BLANK_SEAL)] = hashlib.sha256(content).hexdigest().encode()
-    return bytes(content)
-
-
-def _sync_to_disk(path: Path) -> None:
-    """Flush a file to disk: after a power cut, its name must not exist without its content."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-
-
-def _remove_part(store: Path, run: str, part: str, keep: Collection[str] = ()) -> None:
-    """Remove the sources of a commit, their rows in `sources` first, but for the files of the tables to keep."""
-    row_path = table_file(store, "sources", run, part)
-    integrity.mark_of(row_path).unlink(missing_ok=True)
-    _remove(row_path)
-    for table in schema.TABLES:
-        if table.name not in keep:
-            _remove(table_file(store, table.name, run, part))
-
-
-def _remove(path: Path) -> None:
-    """Remove a file, or a folder that someone put in its place."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)

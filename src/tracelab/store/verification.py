@@ -1,15 +1,15 @@
-"""Compare the table files of committed sources with the sizes and hashes that ingest recorded."""
+"""Compare the files of a store with the sizes and hashes in its log."""
 
-import hashlib
 import os
 import re
 import shlex
 import stat
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -18,14 +18,10 @@ import pyarrow.parquet as pq
 from tracelab import schema
 from tracelab.errors import StoreError
 from tracelab.foreign_text import escape_path
-from tracelab.store.integrity import (
-    PERMISSION_DENIED,
-    DamagedRowError,
-    TableFile,
-    check_owner,
-    mark_of,
-    parse_manifest,
-)
+from tracelab.store.commit import hash_file
+from tracelab.store.commit_log import Part, PartKey, Snapshot, TableFile, read_snapshot
+from tracelab.store.files import LocalFiles
+from tracelab.store.integrity import PERMISSION_DENIED
 
 _DAMAGED_PAGE = re.compile(r"Failed to read file|corrupt|Parquet file|codec can't decode")
 """Errors that a damaged page causes. Some quote bytes of the page, which Python cannot decode."""
@@ -42,9 +38,9 @@ class FileProblem:
     """Whether the repair must name the run, since the trace alone does not determine it."""
 
     @property
-    def run(self) -> str:
-        """The run that the file belongs to."""
-        return run_of(self.path)
+    def run(self) -> str | None:
+        """The run that the file belongs to; None for a file of the log."""
+        return run_of(self.path) if self.path.parent.name.startswith("run=") else None
 
     @property
     def sentence(self) -> str:
@@ -69,41 +65,82 @@ class DamagedStoreError(StoreError):
 
 
 @dataclass(frozen=True)
-class SourceCheck:
-    """The outcome for the sources of one commit. `recorded`: its row has sizes and hashes, as all but old ones have."""
+class PartCheck:
+    """The outcome for the files of one part."""
 
-    row_path: Path
     files: int = 0
     size_bytes: int = 0
     problems: tuple[FileProblem, ...] = ()
-    recorded: bool = True
     sources: int = 1
 
 
-def check_source(store: Path, run: str, source: str, *, hashes: bool = True) -> SourceCheck:
-    """Compare the files of one commit, named by its source or part, with its row; without `hashes` compare sizes only.
+def check_part(store: Path, snapshot: Snapshot, part: Part, *, hashes: bool = True) -> PartCheck:
+    """Compare the files of a part with the log; without `hashes` compare sizes only.
 
-    Reports no problem for a source that is not committed, or that another process replaces meanwhile.
+    Reports no problem for a part that another process removes meanwhile.
     """
-    row_path = store / "sources" / f"run={run}" / f"{source}.parquet"
-    while (stamp := _stamp(row_path)) is not None:
-        check = _check_committed(store, row_path, hashes=hashes)
-        if not check.problems or _stamp(row_path) == stamp:
-            return check
-    return _check_lost(row_path)
+    names_run = any(other.run != part.run for source in part.source_names for other in snapshot.parts_with(source))
+    trace = find_common_path(part.traces)
+
+    def problem(path: Path, what: str) -> FileProblem:
+        return FileProblem(path, what, trace, names_run)
+
+    paths = {store / part.key_of(table): file for table, file in part.files.items()}
+    problems = [
+        problem(path, difference) for path, file in paths.items() if (difference := _compare(path, file, hashes=hashes))
+    ]
+    unlisted = (store / part.key_of(table) for table in schema.BY_NAME.keys() - part.files.keys())
+    problems += [problem(path, "unexpected (no ingest wrote it)") for path in unlisted if os.path.lexists(path)]
+    if problems and part.key not in read_snapshot(LocalFiles(store)).parts:
+        problems = []
+    size_bytes = sum(file.size_bytes for file in paths.values())
+    return PartCheck(len(paths), size_bytes, tuple(problems), len(part.listed_sources))
 
 
-def verify_sources(store: Path, row_paths: Sequence[Path]) -> list[SourceCheck]:
-    """Read and hash every file of the sources whose rows these are."""
+def verify_parts(store: Path, snapshot: Snapshot, parts: Sequence[Part]) -> list[PartCheck]:
+    """Read and hash every file of some parts."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(lambda path: check_source(store, run_of(path), path.stem), row_paths))
+        return list(pool.map(partial(check_part, store, snapshot), parts))
+
+
+def describe_lost(store: Path, snapshot: Snapshot) -> list[FileProblem]:
+    """Return a problem for each commit that cannot be read: its traces are those of files that no other commit has."""
+    if not snapshot.lost:
+        return []
+    trace = find_common_path([path for rows in read_unlisted(store, snapshot).values() for _, path in rows])
+    return [FileProblem(store / key, problem, trace) for key, problem in snapshot.lost.items()]
+
+
+def read_unlisted(store: Path, snapshot: Snapshot) -> dict[PartKey, list[tuple[str, str]]]:
+    """Return source and path of the rows in `sources` of parts that no commit lists."""
+    rows: dict[PartKey, list[tuple[str, str]]] = {}
+    for path in store.glob("sources/run=*/*.parquet"):
+        key = run_of(path), path.stem
+        if key not in snapshot.parts:
+            with suppress(OSError, pa.ArrowException):
+                listed = pq.read_table(path, columns=["source", "path"], partitioning=None).to_pylist()
+                rows[key] = [(row["source"], row["path"]) for row in listed]
+    return rows
+
+
+def find_common_path(paths: Sequence[str | None]) -> str | None:
+    """Return the path of a trace, or the folder of several."""
+    known = sorted({path for path in paths if path})
+    if len(known) < 2:  # noqa: PLR2004
+        return known[0] if known else None
+    try:
+        return os.path.commonpath(known)
+    except ValueError:  # some are relative
+        return known[0]
 
 
 def find_damaged_file(store: Path, cause: duckdb.Error | UnicodeDecodeError) -> FileProblem | None:
     """Return the first damaged file. Pages are read and hashed only if the error may come from one."""
     may_be_pages = type(cause) is duckdb.Error or _DAMAGED_PAGE.search(str(cause)) is not None
-    for table in schema.TABLES:
-        for path in sorted(store.glob(f"{table.name}/run=*/*.parquet")):
+    snapshot = read_snapshot(LocalFiles(store))
+    for part in snapshot.parts.values():
+        for table in part.files:
+            path = store / part.key_of(table)
             try:
                 with pq.ParquetFile(path) as file:
                     for _ in file.iter_batches() if may_be_pages else ():
@@ -111,92 +148,18 @@ def find_damaged_file(store: Path, cause: duckdb.Error | UnicodeDecodeError) -> 
             except PermissionError as error:
                 raise StoreError(f"{path} {PERMISSION_DENIED}") from error
             except (OSError, pa.ArrowException) as error:
-                return _describe_damage(store, path, error)
+                checked = check_part(store, snapshot, part, hashes=False).problems
+                names_run = any(each.names_run for each in checked)
+                return FileProblem(path, f"damaged ({_first_line(error)})", find_common_path(part.traces), names_run)
     if not may_be_pages:
         return None
-    checks = verify_sources(store, sorted(store.glob("sources/run=*/*.parquet")))  # what only DuckDB cannot read
+    checks = verify_parts(store, snapshot, list(snapshot.parts.values()))  # what only DuckDB cannot read
     return next((problem for check in checks for problem in check.problems), None)
-
-
-def parse_rows(content: bytes) -> list[dict[str, Any]]:
-    """Parse the file of the rows of a commit, at least one. Raises DamagedRowError."""
-    parse_manifest(content)
-    try:
-        with pq.ParquetFile(pa.BufferReader(content)) as file:
-            first, *others = file.read().to_pylist()
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise DamagedRowError(str(error).split("\n", 1)[0].rstrip(".")) from error
-    return [first, *others]
 
 
 def run_of(path: Path) -> str:
     """Return the run that a file of the store belongs to."""
     return path.parent.name.removeprefix("run=")
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    """Return what differs once a file is replaced; None without a file."""
-    try:
-        status = path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except PermissionError as error:
-        raise StoreError(f"{path} {PERMISSION_DENIED}") from error
-    return status.st_ino, status.st_mtime_ns, status.st_size
-
-
-def _check_lost(row_path: Path) -> SourceCheck:
-    """Report the row of a committed source that is missing; a replacement removes the mark before the row."""
-    mark = mark_of(row_path)
-    stamp = _stamp(mark)
-    if stamp is None or _stamp(row_path) is not None or _stamp(mark) != stamp:
-        return SourceCheck(row_path)
-    lost = FileProblem(row_path, "missing", _marked_trace(row_path), names_run=True)
-    return SourceCheck(row_path, files=1, problems=(lost,))
-
-
-def _marked_trace(row_path: Path) -> str | None:
-    """Return the path of the trace of a committed source, without its row."""
-    try:
-        return mark_of(row_path).read_text(encoding="utf-8", errors="surrogateescape") or None
-    except OSError:
-        return None
-
-
-def _check_committed(store: Path, row_path: Path, *, hashes: bool) -> SourceCheck:
-    folder, name = row_path.parent.name, row_path.name
-
-    def problem(path: Path, what: str, trace: str | None) -> FileProblem:
-        return FileProblem(path, what, trace, len(list(store.glob(f"sources/run=*/{name}"))) > 1)
-
-    try:
-        content = row_path.read_bytes()
-        manifest, rows = parse_manifest(content), parse_rows(content)
-        trace = rows[0]["path"] if len(rows) == 1 else os.path.commonpath([row["path"] for row in rows])
-        check_owner(manifest, row_path)
-    except FileNotFoundError:
-        return SourceCheck(row_path)
-    except PermissionError as error:
-        raise StoreError(f"{row_path} {PERMISSION_DENIED}") from error
-    except (OSError, DamagedRowError) as error:
-        cause = error.strerror if isinstance(error, OSError) else error
-        return SourceCheck(row_path, 1, 0, (problem(row_path, f"damaged ({cause})", _marked_trace(row_path)),))
-    if manifest is None:
-        return SourceCheck(row_path, files=1, recorded=False)
-    paths = {store / table / folder / name: file for table, file in manifest.files.items()}
-    problems = tuple(
-        problem(path, difference, trace)
-        for path, file in paths.items()
-        if (difference := _compare(path, file, hashes=hashes))
-    )
-    unlisted = tuple(
-        problem(path, "unexpected (no ingest wrote it)", trace)
-        for table in schema.BY_NAME.keys() - manifest.files.keys() - {"sources"}
-        if os.path.lexists(path := store / table / folder / name)
-    )
-    problems += unlisted
-    size_bytes = sum(file.size_bytes for file in paths.values())
-    return SourceCheck(row_path, 1 + len(paths), size_bytes, problems, sources=len(rows))
 
 
 def _compare(path: Path, file: TableFile, *, hashes: bool) -> str | None:
@@ -208,7 +171,7 @@ def _compare(path: Path, file: TableFile, *, hashes: bool) -> str | None:
         size_bytes = status.st_size
         if size_bytes != file.size_bytes:
             return f"damaged ({size_bytes:,} bytes instead of {file.size_bytes:,})"
-        if hashes and _hash_file(path) != file.sha256:
+        if hashes and hash_file(path) != file.sha256:
             return "altered (its SHA-256 differs from the recorded one)"
     except (FileNotFoundError, NotADirectoryError):
         return "missing"
@@ -217,19 +180,6 @@ def _compare(path: Path, file: TableFile, *, hashes: bool) -> str | None:
     except OSError as error:
         return f"damaged ({error.strerror or error})"
     return None
-
-
-def _hash_file(path: Path) -> str:
-    """Return the SHA-256 of a file, in hex."""
-    with path.open("rb", buffering=0) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _describe_damage(store: Path, path: Path, error: Exception) -> FileProblem:
-    """Describe a file that cannot be read, with its trace where its source's row is undamaged."""
-    problems = check_source(store, run_of(path), path.stem).problems
-    trace = next((problem.trace for problem in problems), None)
-    return FileProblem(path, f"damaged ({_first_line(error)})", trace, any(each.names_run for each in problems))
 
 
 def _first_line(error: Exception) -> str:

@@ -3,7 +3,7 @@
 import threading
 import uuid
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +25,7 @@ _LABELS = ("run", "source")
 _Values: TypeAlias = "pa.ChunkedArray[Any] | pa.Array[Any]"
 _NARROW = {"text", "int32", "double", "bool"}  # types of columns with few distinct values, except `args`
 _TIMES = ("start_ns", "time_ns")
+_INTERVALS = tuple(table.name for table in schema.TABLES if "start_ns" in table.arrow.names)
 _QUEUE_LIMIT_BYTES = 96 << 20
 
 
@@ -71,6 +72,12 @@ class Sink:
             full = self._queued_bytes > _QUEUE_LIMIT_BYTES
         if full or self._source.done():
             self._write_queue()
+
+    def span_ns(self) -> tuple[int, int] | None:
+        """Return when the first and the last interval begin, once the sink is closed; None without intervals."""
+        return _join_spans(
+            _statistics_span(path) for name in _INTERVALS if (path := self._folder / f"{name}.parquet").is_file()
+        )
 
     def close(self) -> None:
         """Write the queued rows and close every file."""
@@ -183,6 +190,11 @@ class BufferedSink(Sink):
         """The rows, by table, in the order in which they arrived."""
         return self._buffers
 
+    def span_ns(self) -> tuple[int, int] | None:
+        """Return when the first and the last interval begin; None without intervals."""
+        columns = (rows.column("start_ns") for name in _INTERVALS for rows in self._buffers.get(name, ()))
+        return _join_spans(tuple(pc.min_max(column).as_py().values()) for column in columns)
+
     def close(self) -> None:
         """Keep the queued rows."""
         self._write_queue()
@@ -203,6 +215,20 @@ class BufferedSink(Sink):
         old = self._buffers.get(table, [])
         changed = [change(rows) for rows in old] if more is None else old
         self._buffers[table] = [*changed, *([more] if more is not None else [])]
+
+
+def _statistics_span(path: Path) -> tuple[int | None, int | None]:
+    """Return least and greatest `start_ns` of a file by its footer."""
+    with pq.ParquetFile(path) as file:
+        place = file.schema_arrow.get_field_index("start_ns")
+        groups = [file.metadata.row_group(group).column(place).statistics for group in range(file.num_row_groups)]
+    known = [each for each in groups if each is not None and each.has_min_max]
+    return min((each.min for each in known), default=None), max((each.max for each in known), default=None)
+
+
+def _join_spans(spans: Iterable[tuple[int | None, int | None]]) -> tuple[int, int] | None:
+    known = [(start, end) for start, end in spans if start is not None and end is not None]
+    return (min(start for start, _ in known), max(end for _, end in known)) if known else None
 
 
 def write_together(folder: Path, sinks: Sequence[BufferedSink]) -> None:

@@ -6,13 +6,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracelab import schema
 from tracelab.query import library
 from tracelab.resources import DATA
-from tracelab.store import execution, integrity, session
+from tracelab.store import commit, execution, integrity, session
 from tracelab.study.spec import Row
 from tracelab.temp_folders import process_folder
 
@@ -112,8 +111,8 @@ def _csv_table_sql(name: str, paths: Path | Sequence[Path], columns: dict[str, s
 
 def _empty_store(root: Path) -> Path:
     """Create a store without rows, so that every view exists."""
-    folder = root / "sources" / "run=none"
-    folder.mkdir(parents=True)
-    empty: pa.Table = schema.BY_NAME["sources"].rows([])
-    pq.write_table(empty, folder / "none.parquet")
+    store = commit.Store(root)
+    with store.staging_folder() as staging:
+        pq.write_table(schema.BY_NAME["sources"].empty(), staging / "sources.parquet")
+        commit.transact(store, staging, lambda _: ([commit.seal_part(staging, "none", [])], []))
     return root

@@ -102,10 +102,6 @@ class MaskedRows:
         """Return whether there may be rows of the table."""
         return self._rows.has(table)
 
-    def committed(self, table: str) -> str:
-        """Filter on `filename` that keeps the rows of committed sources."""
-        return self._rows.committed(table)
-
     def select(self, table: str) -> str:
         """Select all stored columns of the rows in the scope, and `filename`."""
         stored = self._rows.select(table)
