@@ -3,17 +3,20 @@
 -- innermost module whose forward pass ran when it was launched, on the launching thread. One that a backward op launched
 -- belongs to the module of its forward op, by autograd's sequence number. What a module's forward pass launches within the
 -- backward pass is recomputation, as of torch.utils.checkpoint; it counts at the module's place in the tree. GPU rows of no
--- module have rows without a module, one a phase: optimizer within ranges of Optimizer.step, else forward, backward or other.
+-- module have rows without a module, one a phase: optimizer within ranges of its step, else forward, backward or, without
+-- recorded ops, other.
 -- Own times add up to the durations of all GPU rows, and exposed communication to that of gpu_breakdown. Memory belongs to a
--- module as a GPU row does, by when it was allocated. Modules are recorded with with_stack=True of the PyTorch profiler.
+-- module as a GPU row does, by when it was allocated. Modules are recorded with with_stack=True of the PyTorch profiler. Of nsys
+-- the NVTX ranges that a program pushes are its modules, but those of libraries, of ops and of steps; ops of emit_nvtx()
+-- have sequence numbers.
 -- /// query
 -- title = "Time by module"
--- needs = ["python_frames"]
+-- needs = ["python_frames", "annotations"]
 -- subject = "kernels"
 -- show = ["run", "rank", "module", "calls", "forward_ns", "backward_ns", "recompute_ns", "of_gpu_activity_ratio"]
 -- chart = { kind = "bars", x = "module", y = ["own_ns"], by = "run" }
 -- hints = [
---     { when = "not exists (from python_frames where starts_with(name, 'nn.Module: ') and matches(run, $run) and matches(rank, $rank))", text = "no module is recorded; record modules with with_stack=True of the PyTorch profiler" },
+--     { when = "not exists (from module_frames($run, $rank))", text = "no module is recorded; record modules with with_stack=True of the PyTorch profiler, or under nsys push an NVTX range around each" },
 -- ]
 -- [params]
 -- common = ["run", "rank"]
@@ -26,7 +29,7 @@
 -- depth = "Number of modules in `module`; with --by class NULL."
 -- layer = "The innermost module around, or itself, of whose class its parent has at least three: Block_3."
 -- phase = "Of rows without a module: optimizer, forward, backward or other; else NULL."
--- calls = "Forward passes, recomputed ones included."
+-- calls = "Forward passes, recomputed ones included; of NVTX the ranges."
 -- cpu_ns = "Their durations on the CPU, added up; with --by class of the outermost ones of the class."
 -- gpu_ns = "forward_ns + backward_ns + recompute_ns, and of rows without a module own_ns."
 -- own_ns = "Durations of GPU rows that belong to the module itself, to none inside."
@@ -47,7 +50,9 @@ places as materialized (
     from module_places('frames')
 ),
 host_ops as materialized (
-    from filtered_ops($run, $rank)
+    select *, starts_with(name, 'autograd::engine::evaluate_function') as is_engine_call from filtered_ops($run, $rank)
+    union all by name
+    select * exclude (id, op), -id as id, op as name, is_backward as is_engine_call from nvtx_ops($run, $rank)
 ),
 activity as materialized (
     from filtered_activity($run, $rank)
@@ -96,12 +101,12 @@ items as materialized (
 engine_calls as materialized (
     select id, run, source, pid, tid, start_ns, end_ns
     from host_ops
-    where starts_with(name, 'autograd::engine::evaluate_function')
+    where is_engine_call
 ),
 optimizers as materialized (
     select row_number() over () as id, run, source, pid, tid, start_ns, end_ns
     from annotations
-    where matches(run, $run) and matches(rank, $rank) and scope = 'cpu' and starts_with(name, 'Optimizer.step')
+    where matches(run, $run) and matches(rank, $rank) and scope = 'cpu' and is_optimizer_step(name)
 ),
 forward_points as materialized (
     from forward_points('host_ops')
@@ -118,7 +123,7 @@ placed as (
             when f.start_ns >= e.start_ns then 'recompute'
             when e.id is not null then 'backward'
             when o.id is not null then 'optimizer'
-            when p.op is not null or p.tid is not null then 'forward'
+            when (p.op is not null or p.tid is not null) and a.run in (select run from host_ops) then 'forward'
             else 'other'
         end as phase,
         case when in_module then f.id when e.id is not null then r.frame end as frame
@@ -151,6 +156,7 @@ visited as materialized (  -- forward passes by their place in the tree
     select f.run, f.rank, p.path, any_value(f.class) as class, count(*) as calls, sum(f.end_ns - f.start_ns) as cpu_ns
     from places as p
     join frames as f on p.id = f.id
+    where not p.is_inner
     group by f.run, f.rank, p.path
 ),
 families as (  -- the classes of which a module has at least three inside
@@ -189,12 +195,12 @@ class_calls as (
 in_classes as (
     select
         run, rank, class,
-        sum(own_ns) filter (class = regexp_replace(path[-1], '_\d+$', '')) as own_ns,
+        sum(own_ns) filter (class = module_class(path[-1])) as own_ns,
         sum(forward_ns) as forward_ns, sum(backward_ns) as backward_ns, sum(recompute_ns) as recompute_ns,
         sum(gpu_rows) as gpu_rows, sum(exposed_comm_ns) as exposed_comm_ns, sum(allocated_bytes) as allocated_bytes,
         sum(host_allocated_bytes) as host_allocated_bytes
     from (
-        select *, unnest(list_distinct(list_transform(path, lambda name: regexp_replace(name, '_\d+$', '')))) as class
+        select *, unnest(list_distinct(list_transform(path, lambda name: module_class(name)))) as class
         from own
         where path is not null
     )
