@@ -1,6 +1,6 @@
 """Reports of a few queries: those of the library take seconds together, and most tests are about one part."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -8,15 +8,21 @@ from typing import Any
 import pytest
 
 from tracelab import report as reports
+from tracelab.query.spec import Query
 
 
 @contextmanager
 def report_only(*names: str) -> Iterator[None]:
     """Give reports the parts of these queries alone, beside the summary, the health and the timeline."""
-    entering = {each.name: each for each in reports._report_queries()}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reports, "_report_queries", lambda: [entering[name] for name in entering if name in names])
+    choose = reports._report_queries
+
+    def choose_few(sections: Sequence[str]) -> list[Query]:
+        entering = {each.name: each for each in choose(sections)}
         assert set(names) <= set(entering)
+        return [entering[name] for name in entering if name in names]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reports, "_report_queries", choose_few)
         yield
 
 

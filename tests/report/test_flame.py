@@ -1,5 +1,6 @@
 """Flame graphs of the report: what is embedded, and what the script draws of it."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,23 @@ def test_frames_that_cost_least_become_one_and_none_of_the_cost_is_lost() -> Non
 def test_a_report_without_python_frames_has_no_flame_graph(tmp_path: Path) -> None:
     store = build_store(tmp_path / "lab", {"ops": [{"name": "aten::mm", "start_ns": 0, "dur_ns": 9}]})
     assert "json-flame" not in report_of((), store)
+
+
+def test_a_report_has_flame_graphs_of_stacks_and_of_modules(tmp_path: Path) -> None:
+    thread = {"pid": 1, "tid": 1}
+    frames = [("train.py(3): step", 0, 100), ("nn.Module: Net_0", 10, 80), ("nn.Module: Linear_0", 20, 30)]
+    rows = [thread | {"name": name, "start_ns": start, "dur_ns": dur} for name, start, dur in frames]
+    page = report_of((), build_store(tmp_path / "lab", {"python_frames": rows}))
+    block = page.partition('id="json-flame">')[2].partition("</script>")[0]
+    (figure,) = json.loads(block)
+    trees = [
+        (tree["title"], [tree["names"][name] for name in tree["frames"]], tree["parents"], tree["own"])
+        for tree in figure["measures"]
+    ]
+    assert trees == [
+        ("time on the CPU", ["train.py(3): step", "nn.Module: Net_0", "nn.Module: Linear_0"], [-1, 0, 1], [20, 50, 30]),
+        ("time on the CPU, by module", ["Net_0", "Linear_0"], [-1, 0], [50, 30]),
+    ]
 
 
 def largest() -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Render the section of flame graphs: what each stack of frames costs, for a script that draws and searches them."""
 
 from collections import Counter
+from itertools import product
 from typing import Any
 
 import pyarrow as pa
@@ -18,9 +19,9 @@ _TABLE_ROWS = 15
 _UNITS = {"nanoseconds": "ns", "bytes": "B"}
 _EXPLAINED = (
     "Each bar is a frame below the frames that called it, and as wide as what it costs: time on the CPU, GPU time that "
-    "it launched, or bytes that it allocated. Click a bar to zoom to it, or press Enter; Escape zooms out. Arrow keys "
-    "select the frame above, below or beside. `tracelab query stacks` has all figures, and "
-    "`tracelab export --speedscope` writes them."
+    "it launched, or bytes that it allocated; of all frames, or of modules alone. Click a bar to zoom to it, or press "
+    "Enter; Escape zooms out. Arrow keys select the frame above, below or beside. `tracelab query stacks` has all "
+    "figures, and `tracelab export --speedscope` writes them."
 )
 
 
@@ -53,13 +54,23 @@ def _recorded_ranks(session: ReportSession) -> dict[str, int]:
 
 
 def _figure_data(session: ReportSession, run: str, rank: int) -> dict[str, Any]:
-    answers = {measure: session.run_named("stacks", measure=measure, run=run, rank=rank).table for measure in MEASURES}
-    measures = [
-        {"measure": measure, "title": MEASURES[measure][0], "unit": _UNITS[MEASURES[measure][1]]} | embed_tree(table)
-        for measure, table in answers.items()
-        if table is not None and any(table["own"].to_pylist())
-    ]
+    measures = []
+    for by, measure in product(_views(session, run, rank), MEASURES):
+        table = session.run_named("stacks", measure=measure, by=by, run=run, rank=rank).table
+        if table is not None and any(table["own"].to_pylist()):
+            words, unit = MEASURES[measure]
+            title = words if by == "stack" else f"{words}, by {by}"
+            measures.append({"measure": measure, "by": by, "title": title, "unit": _UNITS[unit]} | embed_tree(table))
     return {"run": run, "rank": rank, "measures": measures}
+
+
+def _views(session: ReportSession, run: str, rank: int) -> tuple[str, ...]:
+    """Return by which frames a rank's stacks are drawn: all, and modules where any is recorded."""
+    has_modules = session.con.execute(
+        "select exists (from python_frames where run = $run and rank = $rank and starts_with(name, 'nn.Module: '))",
+        {"run": run, "rank": rank},
+    ).fetchone()
+    return ("stack", "module") if has_modules == (True,) else ("stack",)
 
 
 def embed_tree(table: pa.Table, most: int = MOST_FRAMES) -> dict[str, Any]:
