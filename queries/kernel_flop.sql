@@ -54,18 +54,18 @@
 -- advice = "Profile a whole step with ncu, of the same program with the same batch size."
 -- ///
 with pairs as materialized (
-    from paired_runs($ncu)
+    from timed_pairs($run, $ncu)
 ),
 executions as not materialized (  -- each use reads only its own columns
     select k.*, p.ncu_run
     from kernels as k
     join pairs as p on k.run = p.run
-    where matches(k.run, $run) and matches(k.rank, $rank) and matches(k.device, $device) and has_valid_interval(k.start_ns, k.end_ns)
+    where matches(k.rank, $rank) and matches(k.device, $device) and has_valid_interval(k.start_ns, k.end_ns)
 ),
 profiled as materialized (
     select * replace (row_number() over () as id)  -- a number joins faster than the four columns that an id is made of
     from ncu_launches
-    where run in (select ncu_run from pairs where matches(run, $run))
+    where run in (select ncu_run from pairs)
 ),
 totals as (
     select l.id, l.dram_bytes, f.flop, f.missing

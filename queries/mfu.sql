@@ -9,7 +9,7 @@
 -- sustained measured ceiling, else the report's own.
 -- Nothing is guessed: where less than --min-coverage of the kernels' time has counts of the same name, grid, block and,
 -- where both record it, shared memory, or the result exceeds the peak, the figures are NULL and `refused` has the reason.
--- Communication kernels need no counts.
+-- Communication kernels need no counts. --run takes a run with kernels, or one that counted those of the same program.
 -- /// query
 -- title = "Model FLOP/s utilization"
 -- needs = ["kernels"]
@@ -64,25 +64,25 @@
 -- text = "[{where}: ]there is no figure: {refused}."
 -- advice = "Add `--flop-per-step` and `--peak-gflop-per-s`, or profile a whole step with ncu."
 -- ///
-with calls as (
+with pairs as materialized (
+    from timed_pairs($run, $ncu)
+),
+calls as (
     select run, source, pid, correlation, min(start_ns) as called_ns
     from api_calls
-    where correlation is not null and matches(run, $run) and matches(rank, $rank)
+    where correlation is not null and run in (select run from pairs) and matches(rank, $rank)
     group by run, source, pid, correlation
 ),
 ranges as (
     select run, source, rank, min(start_ns) as start_ns, max(end_ns) as end_ns, count(*) as steps
     from annotations
-    where scope = 'cpu' and regexp_matches(name, $step_name) and has_valid_interval(start_ns, end_ns) and matches(run, $run) and matches(rank, $rank)
+    where scope = 'cpu' and regexp_matches(name, $step_name) and has_valid_interval(start_ns, end_ns) and run in (select run from pairs) and matches(rank, $rank)
     group by run, source, rank
 ),
 activity as (
     select run, source, rank, device, start_ns, end_ns
     from gpu_activity
-    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
-),
-pairs as materialized (
-    from paired_runs($ncu)
+    where run in (select run from pairs) and matches(rank, $rank) and matches(device, $device)
 ),
 timed as not materialized (  -- each use reads only its own columns
     select k.*
@@ -90,7 +90,7 @@ timed as not materialized (  -- each use reads only its own columns
     left join calls as c
         on k.run = c.run and k.source = c.source and k.pid is not distinct from c.pid and k.correlation = c.correlation
     left join ranges as r on k.run = r.run and k.source = r.source and k.rank = r.rank
-    where matches(k.run, $run) and matches(k.rank, $rank) and matches(k.device, $device) and has_valid_interval(k.start_ns, k.end_ns)
+    where k.run in (select run from pairs) and matches(k.rank, $rank) and matches(k.device, $device) and has_valid_interval(k.start_ns, k.end_ns)
         and (r.run is null or coalesce(c.called_ns, k.start_ns) between r.start_ns and r.end_ns)
 ),
 executions as materialized (
@@ -115,7 +115,7 @@ times as (
 profiled as materialized (
     select * replace (row_number() over () as id)  -- a number joins faster than the four columns that an id is made of
     from ncu_launches
-    where run in (select ncu_run from pairs where matches(run, $run))
+    where run in (select ncu_run from pairs)
 ),
 flops as materialized (
     select id, precision, flop from launch_flop('profiled', $half)

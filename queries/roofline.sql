@@ -5,7 +5,8 @@
 -- are NULL, and `flop_missing` names it. Integer tensor operations have rows of their own and are in no total.
 -- Ceilings are measured ones (of the same run, else the newest run on the same card, else on a card of that name), as
 -- continuous work sustains them (see `ceiling_basis`); else the report's own peaks at the launch's clock, else the data sheet's. A report that does not name its card is of that of
--- --timeline, else of the runs of its program, where they name one. A total's ceiling is that of the precision which would
+-- --timeline, else of the runs of its program, where they name one. --run takes the run that counted, or one that recorded
+-- times of the same program: the counts are then those of the newest run that counted that program, and the times its own. A total's ceiling is that of the precision which would
 -- take the longest, as if all pipes ran at once.
 -- With --from shapes a row is an op in place of a kernel: its FLOPs by the shapes that it takes (see op_flop), the least bytes
 -- that it has to move, and the time of its GPU rows in the trace. The intensity is then an upper bound, so an op bound by memory
@@ -71,6 +72,7 @@
 -- best_gflop_per_s = "What the best repetition of the measured arithmetic reached, as a burst: beside the ceiling, not in it."
 -- best_gb_per_s = "What the best repetition of the measured memory bandwidth reached."
 -- shapes = "Sizes of what the op takes, where a row is one launch."
+-- timeline_run = "The run that the times are of, where it is not the one that counted."
 -- [report]
 -- section = "roofline"
 -- order = 1
@@ -81,10 +83,13 @@
 -- text = "[{where}: ]of the kernels counted, {kernel} takes the longest: it is bound by {bound}, at {achieved_gflop_per_s} with an intensity of {intensity_flop_per_byte}[, {of_ceiling_ratio %} of what is attainable there]."
 -- advice = "Bound by memory: move fewer bytes (fuse, lower precision). Bound by compute: tensor cores, or less arithmetic. Far below both: launch shape and latency."
 -- ///
-with profiled as (
+with counted as materialized (
+    from counted_pairs($run)
+),
+profiled as (
     select * replace (row_number() over () as id)  -- a number joins faster than the four columns that an id is made of
     from ncu_launches
-    where $from <> 'shapes' and matches(run, $run) and matches(rank, $rank) and matches(device, $device)
+    where $from <> 'shapes' and run in (select ncu_run from counted) and matches(rank, $rank) and matches(device, $device)
 ),
 launches as materialized (
     select *, dense_rank() over (order by run, rank, device, name, case when $per = 'launch' then id end) as point
@@ -118,10 +123,10 @@ on_cards as (
 ),
 cards as materialized (from card_facts('on_cards', $timeline)),
 executions as (
-    select k.*, l.run as ncu_run
+    select k.*, c.ncu_run
     from kernels as k
-    cross join (select distinct run from launches) as l
-    where k.run = $timeline and has_valid_interval(k.start_ns, k.end_ns)
+    join counted as c on k.run = coalesce($timeline, c.timed_run)
+    where has_valid_interval(k.start_ns, k.end_ns)
 ),
 on_timeline as (
     select id, sum(dur_ns) / sum(executions) as mean_ns
@@ -332,8 +337,10 @@ select
         then f.arithmetic_basis || ' (arithmetic), ' || f.memory_basis || ' (memory)'
         else coalesce(f.arithmetic_basis, f.memory_basis)
     end as ceiling_basis,
-    f.best_gflop_per_s, f.best_gb_per_s, f.shapes
+    f.best_gflop_per_s, f.best_gb_per_s, f.shapes,
+    case when f.time_source = 'timeline' and f.flop_source is distinct from 'shapes' then t.run end as timeline_run
 from figures as f
 join classify('points') as c on f.name is not distinct from c.name
 left join cards as d on f.run = d.run and f.rank = d.rank and f.device is not distinct from d.device
+cross join (select coalesce($timeline, max(timed_run)) as run from counted) as t
 order by f.run, f.rank, f.device, f.dur_ns desc nulls last, kernel, f.launch, f.shapes, f.precision, f.flop_source

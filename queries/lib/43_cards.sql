@@ -33,6 +33,32 @@ left join _profiled as p on true
 group by t.run
 having count(*) > 0;
 
+-- timed_pairs(run, ncu): paired_runs of the runs with kernels that `run` names: itself, or where it has no kernels those that
+-- take its counts, or are of its program. All pairs where it is NULL.
+create or replace macro timed_pairs(wanted, ncu) as table
+with _pairs as materialized (from paired_runs(ncu))
+select run, ncu_run
+from _pairs
+where matches(run, wanted) or wanted not in (select run from _pairs) and (
+    ncu_run = wanted or run in (select s.run from runs as s join runs as r on s.program = r.program and r.run = wanted)
+);
+
+-- counted_pairs(run): the runs with counts that `run` names: itself; the one whose counts it takes where it has none, and then
+-- `timed_run` is the one with the times, else NULL; or the newest one of its program where it has no kernels either. All
+-- runs with counts where it is NULL.
+create or replace macro counted_pairs(wanted) as table
+with _own as (select distinct run as ncu_run, null::varchar as timed_run from kernel_metrics where matches(run, wanted)),
+_taken as (select ncu_run, run as timed_run from paired_runs(null) where run = wanted and ncu_run <> wanted)
+from _own
+union all
+from _taken
+union all
+select arg_max(m.run, (coalesce(epoch_us(m.started_at), 0), m.run)), null
+from runs as m
+join runs as r on m.program = r.program and r.run = wanted
+where m.run in (select run from kernel_metrics) and not exists (from _own) and not exists (from _taken)
+having count(*) > 0;
+
 -- card_facts(relation, timeline): what is known of the cards of a relation with run, rank, device. A row is one of them.
 -- Where a run does not name its card, another does: `timeline`; else those that take its counts (paired_runs) and those of
 -- the same program, if all of them name one model, of the same compute capability. `card_run` is then one of these.

@@ -27,6 +27,8 @@ from tracelab.collect.recording.window import Window
 from tracelab.collect.run_end import Result
 from tracelab.errors import UsageError
 from tracelab.ingest import pipeline
+from tracelab.query.library import library
+from tracelab.report.answers import open_report_session
 
 pytestmark = [needs_torch, pytest.mark.usefixtures("_forked_programs")]
 
@@ -338,8 +340,18 @@ def test_several_profilers_record_runs_that_queries_join_by_their_program(
         ("r-none", "none"),
         ("r-nsys", "nsys"),
     ]
-    assert set(lab.query("roofline").pl()["run"]) == {"r-ncu"}
-    assert lab.query("mfu").pl().select("run", "ncu_run").rows() == [("r-nsys", "r-ncu")]  # found by the program alone
+    for named in (None, "r-none", "r-nsys", "r-ncu"):
+        assert set(lab.query("roofline", run=named).pl()["run"]) == {"r-ncu"}
+        assert lab.query("mfu", run=named).pl().select("run", "ncu_run").rows() == [("r-nsys", "r-ncu")]
+        assert set(lab.query("kernel_flop", run=named).pl().select("run", "ncu_run").rows()) == {("r-nsys", "r-ncu")}
+    with open_report_session(tmp_path / "lab", ("r-ncu", "r-none", "r-nsys")) as session:
+        assert session.has_rows(("kernel_metrics",))
+        mfu = session.run(library()["mfu"], {})
+        assert mfu.table is not None
+        assert mfu.table["run"].to_pylist() == ["r-nsys"]
+    with open_report_session(tmp_path / "lab", ("r-nsys",)) as session:
+        assert session.has_rows(("kernel_metrics",))
+    assert "Timelines of the same program take them: r-nsys." in " ".join(summarize(tmp_path).split())
 
 
 @pytest.mark.usefixtures("_processes")

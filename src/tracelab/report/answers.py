@@ -1,6 +1,6 @@
 """Run the queries of a report, over the whole store or over selected runs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tracelab.errors import NoDataError, UsageError
 from tracelab.output.commands import StoreCommands
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from tracelab.store.scope.row_mask import RowMask
 
 _AT_ONCE = 2
+_COUNTS = "kernel_metrics"
+"""The table of counts, which the runs of a program share."""
 _NO_SWEEP = "none of the runs is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
 
 
@@ -92,10 +95,13 @@ class ReportSession:
         choices = [{**values, **choice} for choice in self._choices(query)]
         if not choices:
             return Answer(query, None, _NO_SWEEP, self._full_command(query, {}), "")
-        tables, problems = [], []
+        tables: list[pa.Table] = []
+        problems: list[str] = []
         for choice in choices:
             try:
-                tables.append(execute.run(self.con, query, choice))
+                tables.append(
+                    _drop_shown_runs(execute.run(self.con, query, choice), choice.get("run"), self.runs, tables)
+                )
             except (NoDataError, UsageError) as error:  # a query of two runs, and there are more
                 problems.append(str(error))
         filled = [table for table in tables if table.num_rows]
@@ -153,8 +159,13 @@ class ReportSession:
         )
 
     def has_rows(self, tables: tuple[str, ...]) -> bool:
-        """Return whether one of the tables has a row; True for no tables."""
+        """Return whether one of the tables has a row, or counts of the same program; True for no tables."""
         runs = list(self.runs)
+        if runs and _COUNTS in tables:
+            pairs = (
+                "select distinct ncu_run from paired_runs(null) where list_contains($runs, run) and ncu_run is not null"
+            )
+            runs += [run for (run,) in self.con.sql(pairs, params={"runs": runs}).fetchall()]
         return not tables or any(
             self.con.sql(
                 f"select 1 from {table} where len($runs) = 0 or list_contains($runs, run) limit 1",
@@ -210,6 +221,15 @@ def open_report_session(
         yield ReportSession(
             con, store, tuple(dict.fromkeys(runs)), tuple(sorted(set(runs) or known)), alignment, mask=mask
         )
+
+
+def _drop_shown_runs(answer: pa.Table, run: Value, selected: Collection[str], before: Iterable[pa.Table]) -> pa.Table:
+    """Return the rows of a run, and of others of its program that neither are selected nor were in an answer before."""
+    if run is None or "run" not in answer.column_names:
+        return answer
+    shown = {str(each) for table in before for each in table["run"].unique().to_pylist()}
+    others = pa.array(sorted({*selected, *shown} - {str(run)}), pa.string())
+    return answer.filter(pc.invert(pc.is_in(answer["run"], value_set=others)))
 
 
 def _choose_rows(

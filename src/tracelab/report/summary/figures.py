@@ -214,9 +214,11 @@ def _mfu(rows: Rows, missing: Mapping[str, str]) -> Figure:
     if known:
         mean = sum(row["mfu_ratio"] for row in known) / len(known)
         peak = f"of {known[0]['peak_gflop_per_s'] / 1000:,.1f} TFLOP/s in {known[0]['precision']}"
-        return Figure("MFU", mean, format_share(mean), f"{peak}, by the {known[0]['peak_source']} peak")
+        counted = {row["ncu_run"] for row in known} - {row["run"] for row in known} - {None}
+        source = f"; FLOPs as counted in {', '.join(sorted(counted))}" if counted else ""
+        return Figure("MFU", mean, format_share(mean), f"{peak}, by the {known[0]['peak_source']} peak{source}")
     refused = sorted({str(row["refused"]) for row in rows if row["refused"]})
-    reason = "; ".join(refused) if refused and "mfu" not in missing else "no FLOPs are counted"
+    reason = "; ".join(refused) if refused and "mfu" not in missing else "no FLOPs of its kernels are counted"
     return Figure(
         "MFU",
         None,

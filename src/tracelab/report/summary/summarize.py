@@ -188,7 +188,9 @@ def _summarize_run(
     description = describe_run(recorded, _failed_status(session, run))
     if not figures_known(figures) and not any(row[kind] for row in recorded for kind in _EVENTS):
         counted = any(row["metrics"] for row in recorded)
-        note, names = (_COUNTERS_ONLY, ("roofline",)) if counted else (_NOTHING_RECORDED, ("recordings",))
+        note, names = (_NOTHING_RECORDED, ("recordings",))
+        if counted:
+            note, names = _describe_counters(session, run), ("roofline",)
         names = ("profiler_summary",) if _has_summaries(session, run) else names
         following = tuple(session.commands.query(name, run=run) for name in names)
         return RunSummary(
@@ -218,6 +220,13 @@ def figures_known(figures: Sequence[Figure]) -> bool:
 def _has_summaries(session: ReportSession, run: str) -> bool:
     """Return whether a run has sums that a profiler computed itself."""
     return bool(session.con.execute("select 1 from summaries where run = $run limit 1", {"run": run}).fetchall())
+
+
+def _describe_counters(session: ReportSession, run: str) -> str:
+    """Return that a run has counters alone, and which timelines of the same program take them."""
+    rows = session.con.execute("select run from timed_pairs($run, null) order by run", {"run": run}).fetchall()
+    timelines = ", ".join(str(timeline) for (timeline,) in rows)
+    return f"{_COUNTERS_ONLY} Timelines of the same program take them: {timelines}." if timelines else _COUNTERS_ONLY
 
 
 def _failed_status(session: ReportSession, run: str) -> str | None:
