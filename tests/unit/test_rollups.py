@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.build import Rows, build_store, source_id
+from tests.build import Rows, build_store
 from tests.memory import MemoryStore
 from tracelab.client import Lab
-from tracelab.store import commit, rollups
+from tracelab.store import compaction, rollups
 
 RUNS = ("a", "b", "c")
 FLEET = ("fleet_summary", "slow_hosts", "run_history")
@@ -92,8 +92,7 @@ def test_figures_are_the_sums_of_the_queries_that_they_rest_on(store: Path) -> N
 def test_only_runs_whose_sources_change_are_computed_again(store: Path, computed: list[str]) -> None:
     before = answer(store)
     build_store(store, rows_of("b", factor=2))
-    commit.remove_part(store, "c", source_id("c0"))
-    commit.remove_part(store, "c", source_id("c1"))
+    compaction.drop(store, "c", None)
     after = answer(store)
     assert computed[len(RUNS) :] == ["b"]
     of_a = [[row for row in each if row["run"] == "a"] for each in (before, after)]

@@ -33,6 +33,8 @@ COMMANDS = {
     "view": "Show a run in Perfetto's interface, in a browser.",
     "study": "Compare published studies with the data at hand, row by row.",
     "report": "Write the store into one HTML file, with charts.",
+    "compact": "Make few large files of the many small ones in the store.",
+    "drop": "Remove runs from the store.",
     "schema": "Print the tables, or one table's columns.",
     "completion": "Print a shell's completion script.",
 }

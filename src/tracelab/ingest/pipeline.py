@@ -42,7 +42,7 @@ from tracelab.run_names import check_run_name
 from tracelab.schema import store_address
 from tracelab.store import commit as stores
 from tracelab.store.commit import Row, Staged, Store
-from tracelab.store.verification import FileProblem, PartCheck, check_part
+from tracelab.store.verification import PartCheck, check_part
 from tracelab.store.writer import BufferedSink, Sink, write_together
 
 Status = Literal["stored", "salvaged", "unchanged", "not_profiler_data", "failed"]
@@ -155,10 +155,42 @@ def _ingest(
         assignments = run_grouping.assign_runs(candidates, store, staging, run)
         assigned = {item.candidate.path for item in assignments}
         results |= {item.path: _copy_result(item) for item in candidates if item.path not in assigned}
+        assignments, repaired, refused = _release_damaged_parts(store, staging, assignments)
         units = make_units(assignments) if len(assignments) > 1 else [(item,) for item in assignments]
-        results |= {result.path: result for result in (execute_all(units) if units else ())}
+        results |= {result.path: result for result in (*refused, *(execute_all(units) if units else ()))}
+        results |= {path: changed(results[path], repaired=sentences) for path, sentences in repaired.items()}
         stores.void_lost_commits(store, staging)
     return Report(tuple(results[item.path] for item in probed), leftovers)
+
+
+def _release_damaged_parts(
+    store: Store, staging: Path, assignments: Sequence[RunAssignment]
+) -> tuple[list[RunAssignment], dict[Path, tuple[str, ...]], list[FileResult]]:
+    """Remove damaged parts of several sources that are all ingested again, so that these are stored as new ones.
+
+    Returns the assignments, the damage by the first file of each part, and results for the files of other such parts.
+    """
+    by_part: dict[tuple[str, str], list[RunAssignment]] = {}
+    for item in assignments:
+        if item.is_stored_together and item.stored_part and isinstance(store.address, Path):
+            by_part.setdefault((item.run, item.stored_part), []).append(item)
+    repaired, refused = {}, {}
+    released: dict[Path, RunAssignment] = {}
+    for key, items in by_part.items():
+        check = _check_stored(items[0], store)
+        if check is None or not check.problems:
+            continue
+        if check.sources > len(items):
+            problem = check.problems[0].sentence
+            message = f"{problem}; it holds {check.sources:,} traces: ingest all of them again, in one command"
+            refused |= {item.candidate.path: _failed_result(item, message) for item in items}
+            continue
+        stores.remove_part(store, staging, key)
+        new = [changed(item, stored_part=None, stored_version=None, is_stored_together=False) for item in items]
+        released |= {item.candidate.path: item for item in new}
+        repaired[items[0].candidate.path] = tuple(problem.sentence for problem in check.problems)
+    kept = [released.get(item.candidate.path, item) for item in assignments if item.candidate.path not in refused]
+    return kept, repaired, list(refused.values())
 
 
 @contextmanager
@@ -277,22 +309,18 @@ def execute(
 ) -> list[FileResult]:
     """Store the files of a unit, and return the outcome for each, in their order."""
     first = unit[0]
-    stored = _check_stored(first, store)
-    if stored is None:
-        if len(unit) > 1:
-            return _store_together(unit, store, replace=False, progress=progress)
-        return [_store_alone(first, store, workers, replace=replace, progress=progress)]
-    if first.stored_version == first.candidate.reader.VERSION and not stored.problems and not replace:
-        return [_unchanged_result(item, progress) for item in unit]
-    if stored.problems and stored.sources > len(unit):
-        problem = stored.problems[0].sentence
-        message = f"{problem}; it holds {stored.sources:,} traces: ingest all of them again, in one command"
-        return [_failed_result(item, message) for item in unit]
-    if len(unit) > 1 or first.is_stored_together:
-        results = _store_together(unit, store, replace=True, progress=progress)
-    else:
-        results = [_store_alone(first, store, workers, replace=True, progress=progress)]
-    return _note_repairs(results, stored.problems)
+    is_current = first.stored_version == first.candidate.reader.VERSION and not replace
+    if first.is_stored_together:
+        if is_current:
+            return [_unchanged_result(item, progress) for item in unit]
+        return _store_together(unit, store, replace=True, progress=progress)
+    if len(unit) > 1:
+        return _store_together(unit, store, replace=False, progress=progress)
+    problems = check.problems if (check := _check_stored(first, store)) else ()
+    if is_current and check and not problems:
+        return [_unchanged_result(first, progress)]
+    result = _store_alone(first, store, workers, replace=replace or check is not None, progress=progress)
+    return [changed(result, repaired=tuple(problem.sentence for problem in problems))]
 
 
 def _check_stored(item: RunAssignment, store: Store) -> PartCheck | None:
@@ -320,11 +348,6 @@ def _unchanged_result(item: RunAssignment, progress: Callable[[int], None]) -> F
         status="unchanged",
         source=(item.sha256 or "")[:16],
     )
-
-
-def _note_repairs(results: list[FileResult], problems: Sequence[FileProblem]) -> list[FileResult]:
-    sentences = tuple(problem.sentence for problem in problems)
-    return [changed(results[0], repaired=sentences), *results[1:]]
 
 
 @dataclass(frozen=True)

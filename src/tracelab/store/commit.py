@@ -177,6 +177,11 @@ def transact(store: Store, staging: Path, decide: Decide) -> Snapshot | None:
     return committed
 
 
+def remove_part(store: Store, staging: Path, key: PartKey) -> None:
+    """Remove a part, if it is still there."""
+    transact(store, staging, lambda snapshot: ([], [snapshot.parts[key]]) if key in snapshot.parts else None)
+
+
 def reserve(store: Store, staging: Path, decide: Callable[[Snapshot], Sequence[Reservation]]) -> None:
     """Reserve the run names that `decide` chooses for what a store holds; none is nothing to do."""
     commit_log.append(
@@ -273,7 +278,8 @@ def seal_part(folder: Path, run: str, sources: Sequence[Mapping[str, Any]]) -> S
     files = _hash_files(paths)
     for path in paths:
         store_files.sync_to_disk(path)
-    return StagedPart(Part(run, f"{label}-{uuid.uuid4().hex[:12]}", schema.SCHEMA_VERSION, files, sources), folder)
+    name = f"{label}-{uuid.uuid4().hex[:12]}"
+    return StagedPart(Part(run, name, schema.SCHEMA_VERSION, time.time(), files, sources), folder)
 
 
 def describe_source(row: Row, known: Mapping[str, object]) -> dict[str, Any]:
@@ -297,7 +303,8 @@ def _split_off(files: StoreFiles, staging: Path, part: Part, sources: Collection
         if rows.num_rows:
             pq.write_table(rows, folder / f"{table}.parquet", compression=COMPRESSION, store_schema=False)
     rest = seal_part(folder, part.run, kept)
-    return StagedPart(dataclasses.replace(rest.part, schema_version=part.schema_version), folder)
+    kept_as = {"schema_version": part.schema_version, "ingested_at_s": part.ingested_at_s}
+    return StagedPart(dataclasses.replace(rest.part, **kept_as), folder)
 
 
 def _read_parquet(files: StoreFiles, key: str) -> pa.Table:

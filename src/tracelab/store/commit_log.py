@@ -66,6 +66,7 @@ class Part:
     run: str
     name: str
     schema_version: str
+    ingested_at_s: float
     files: Mapping[str, TableFile]
     listed_sources: Sequence[Mapping[str, Any]]
 
@@ -96,6 +97,11 @@ class Part:
     def key_of(self, table: str) -> str:
         """Return the key of the file of a table."""
         return table_key(table, self.run, self.name)
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of all files."""
+        return sum(file.size_bytes for file in self.files.values())
 
     @property
     def keys(self) -> list[str]:
@@ -378,6 +384,7 @@ def _to_json(change: Change) -> dict[str, Any]:
                 "run": part.run,
                 "name": part.name,
                 "schema_version": part.schema_version,
+                "ingested_at_s": part.ingested_at_s,
                 "files": part.files,
                 "sources": part.listed_sources,
             }
@@ -395,6 +402,7 @@ def _from_json(body: Mapping[str, Any]) -> Change:
                 each["run"],
                 each["name"],
                 each["schema_version"],
+                each["ingested_at_s"],
                 {table: TableFile(*file) for table, file in each["files"].items()},
                 each["sources"],
             )

@@ -55,7 +55,7 @@ class Sink:
         self._queued_bytes = 0
         self._lock = threading.Lock()
         self._writing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-        self._writers: dict[str, _TableWriter] = {}
+        self._writers: dict[str, TableWriter] = {}
 
     @property
     def rows(self) -> dict[str, int]:
@@ -84,7 +84,7 @@ class Sink:
         self._write_queue()
         if self._writers:
             with ThreadPoolExecutor(len(self._writers)) as pool:
-                list(pool.map(_TableWriter.close, self._writers.values()))
+                list(pool.map(TableWriter.close, self._writers.values()))
 
     def add(self, table: str, rows: pa.Table) -> None:
         """Write and close rows of a table after `close`, behind those that it has."""
@@ -103,7 +103,7 @@ class Sink:
 
     def _rewrite(self, table: str, change: Callable[[pa.Table], pa.Table], more: pa.Table | None = None) -> None:
         path = self._folder / f"{table}.parquet"
-        writer = _TableWriter(path, schema.BY_NAME[table])
+        writer = TableWriter(path, schema.BY_NAME[table])
         if path.is_file():
             old = path.rename(path.with_suffix(".old"))
             with pq.ParquetFile(old) as file:
@@ -138,9 +138,9 @@ class Sink:
     def _put_complete(self, table: str, rows: pa.Table) -> None:
         self._writer(table).write(rows)
 
-    def _writer(self, name: str) -> "_TableWriter":
+    def _writer(self, name: str) -> "TableWriter":
         if name not in self._writers:
-            self._writers[name] = _TableWriter(self._folder / f"{name}.parquet", schema.BY_NAME[name])
+            self._writers[name] = TableWriter(self._folder / f"{name}.parquet", schema.BY_NAME[name])
         return self._writers[name]
 
     def _complete(self, name: str, rows: pa.Table) -> pa.Table:
@@ -244,7 +244,7 @@ def write_together(folder: Path, sinks: Sequence[BufferedSink]) -> None:
 
 def _write_tables(path: Path, table: schema.Table, parts: Sequence[pa.Table]) -> None:
     """Write tables to one file. Text is a dictionary where it is one in any of them."""
-    writer = _TableWriter(path, table)
+    writer = TableWriter(path, table)
     arrived = max(parts, key=lambda rows: sum(map(pa.types.is_dictionary, rows.schema.types)))
     writer.expect(arrived.schema)
     for rows in parts:
@@ -252,7 +252,7 @@ def _write_tables(path: Path, table: schema.Table, parts: Sequence[pa.Table]) ->
     writer.close()
 
 
-class _TableWriter:
+class TableWriter:
     """Buffers the rows of one table and writes them in large row groups."""
 
     def __init__(self, path: Path, table: schema.Table) -> None:
@@ -270,6 +270,7 @@ class _TableWriter:
         self._schema = _write_schema(self._table, arrived)
 
     def write(self, rows: pa.Table) -> None:
+        """Write rows behind those before."""
         if self._schema is None:
             self.expect(rows.schema)
         assert self._schema is not None  # noqa: S101
@@ -282,6 +283,7 @@ class _TableWriter:
             self._flush()
 
     def close(self) -> None:
+        """Write what is buffered, and the footer."""
         if self._queue:
             self._flush()
         if self._file is not None:

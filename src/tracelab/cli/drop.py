@@ -1,0 +1,67 @@
+"""`tracelab drop`: remove runs from the store."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from tracelab.cli import options
+from tracelab.errors import NoDataError, UsageError
+from tracelab.foreign_text import print_lines
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_EPILOG = """\b
+Examples:
+  tracelab drop --run main
+  tracelab drop --older-than 90d --dry-run
+"""
+_UNITS_S = {"h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
+
+
+@click.command(epilog=_EPILOG, params=[options.STORE])
+@click.option("--run", metavar="NAME", help="Remove this run.")
+@click.option("--older-than", metavar="AGE", help="Remove runs that were last ingested before: 90d, 12h or 4w ago.")
+@click.option("--dry-run", is_flag=True, help="List what would be removed; remove nothing.")
+def command(store: Path | str | None, *, run: str | None, older_than: str | None, dry_run: bool) -> None:
+    """Remove runs from the store, in one commit. Their traces stay, and can be ingested again."""
+    if (run is None) == (older_than is None):
+        raise UsageError("name what to remove: --run NAME or --older-than AGE, one of the two")
+    before_s = None if older_than is None else time.time() - parse_age_s(older_than)
+    from tracelab.schema import store_address
+    from tracelab.store import compaction
+
+    address = store_address(store)
+    check_run(address, run)
+    runs = compaction.list_runs(address, run, before_s) if dry_run else compaction.drop(address, run, before_s)
+    for each in runs:
+        day = time.strftime("%Y-%m-%d", time.gmtime(each.ingested_at_s))
+        size = f"{each.files:,} files, {each.size_bytes / 1e6:,.1f} MB"
+        sources = "1 source" if each.sources == 1 else f"{each.sources:,} sources"
+        print_lines(f"{each.run}: {sources}, {size}, ingested {day}", err=True)
+    total = "1 run" if len(runs) == 1 else f"{len(runs):,} runs"
+    print_lines(f"{total} would be removed" if dry_run else f"removed {total}", err=True)
+
+
+def check_run(address: Path | str, run: str | None) -> None:
+    """Raise NoDataError for an empty store, and for a run that the store lacks."""
+    from tracelab.query import execute
+    from tracelab.store.commit import Store
+
+    runs = Store(address).snapshot().runs
+    if not runs:
+        raise NoDataError(f"the store {address} contains no ingested trace; run `tracelab ingest PATH` first")
+    if run is not None:
+        execute.check_run(sorted(runs), run)
+
+
+def parse_age_s(text: str) -> float:
+    """Return an age in seconds: 90d, 12h or 4w. Raises UsageError for any other text."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([hdw])", text)
+    if match is None:
+        raise UsageError(f"{text!r} is not an age; write 90d, 12h or 4w")
+    return float(match[1]) * _UNITS_S[match[2]]
