@@ -174,7 +174,8 @@ def _release_damaged_parts(
     for item in assignments:
         if item.is_stored_together and item.stored_part and isinstance(store.address, Path):
             by_part.setdefault((item.run, item.stored_part), []).append(item)
-    repaired, refused = {}, {}
+    repaired: dict[Path, tuple[str, ...]] = {}
+    refused: dict[Path, FileResult] = {}
     released: dict[Path, RunAssignment] = {}
     for key, items in by_part.items():
         check = _check_stored(items[0], store)

@@ -303,8 +303,8 @@ def _split_off(files: StoreFiles, staging: Path, part: Part, sources: Collection
         if rows.num_rows:
             pq.write_table(rows, folder / f"{table}.parquet", compression=COMPRESSION, store_schema=False)
     rest = seal_part(folder, part.run, kept)
-    kept_as = {"schema_version": part.schema_version, "ingested_at_s": part.ingested_at_s}
-    return StagedPart(dataclasses.replace(rest.part, **kept_as), folder)
+    as_before = dataclasses.replace(rest.part, schema_version=part.schema_version, ingested_at_s=part.ingested_at_s)
+    return StagedPart(as_before, folder)
 
 
 def _read_parquet(files: StoreFiles, key: str) -> pa.Table:

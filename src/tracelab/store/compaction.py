@@ -200,7 +200,7 @@ def _read_table(store: Store, part: Part, table: schema.Table) -> pa.Table:
         rows = file.read()
     missing = [column for column in table.columns if column.name not in rows.column_names]
     for column in missing:  # of an older minor version
-        rows = rows.append_column(column.arrow, pa.nulls(rows.num_rows, column.arrow.type))
+        rows = rows.append_column(column.arrow, pa.nulls(rows.num_rows).cast(column.arrow.type))
     selected: pa.Table = rows.select(table.arrow.names)
     return selected
 
