@@ -55,7 +55,7 @@ _SLOW = (
     *("unit/test_measured_ceilings.py", "unit/test_scope.py", "unit/test_cluster.py"),
     *("unit/test_small_files.py", "readers/test_graph_replays_corpus.py"),
     *("collect/test_program_ends.py", "collect/test_program_threads.py", "collect/test_program_forks.py"),
-    *("unit/test_remote_store.py", "unit/test_rollups.py"),
+    *("unit/test_remote_store.py", "unit/test_rollups.py", "unit/test_remote_inputs.py", "unit/test_archives.py"),
 )
 """Files that take more than about three seconds, and the tests of the corpus: `make check` leaves them out."""
 

@@ -2,9 +2,13 @@
 
 import codecs
 import os
+import re
 import sys
 from pathlib import Path
 from typing import BinaryIO
+
+_URL_PATH = re.compile(r"([a-z][a-z0-9+.-]+:)/(?!/)")
+"""How a path begins that was made from a URL: of its two slashes, pathlib keeps one."""
 
 
 def escape_controls(text: str) -> str:
@@ -25,8 +29,10 @@ def escape_lines(text: str) -> str:
 
 
 def escape_path(path: Path) -> str:
-    """Return the path as text that can be stored and printed; its name may be any bytes."""
-    return escape_controls(os.fsencode(path).decode(errors="backslashreplace"))
+    """Return the path, or the URL, as text that can be stored and printed; its name may be any bytes."""
+    text = escape_controls(os.fsencode(path).decode(errors="backslashreplace"))
+    match = _URL_PATH.match(text)
+    return f"{match[1]}//{text[match.end() :]}" if match else text
 
 
 def print_lines(text: str, *, err: bool = False) -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Literal
-from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
@@ -1027,4 +1026,6 @@ def store_address(given: Path | str | None) -> Path | str:
     place = given or os.environ.get("TRACELAB_STORE") or DEFAULT_STORE
     if not isinstance(place, str) or "://" not in place:
         return Path(place)
-    return Path(unquote(urlsplit(place).path)) if place.startswith("file://") else place
+    from tracelab.file_urls import is_file_url, parse_file_url
+
+    return parse_file_url(place) if is_file_url(place) else place

@@ -3,6 +3,8 @@
 import contextlib
 import io
 import json
+import tarfile
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +16,9 @@ from tests.readers import test_ceilings_text as printed_ceilings
 from tests.readers import test_nvprof_text as nvprof_forms
 from tests.readers.parsing import rewrite_chunk
 from tests.readers.small import kernel, op
+from tracelab.ingest.archives import unpack
+from tracelab.ingest.copies import copies_folder
+from tracelab.readers.decompress import SNIFF_BYTES, is_archive
 from tracelab.readers.diagnostics import DiagnosticCounts, build_diagnostics
 from tracelab.readers.kineto.diagnostics import MESSAGES as OF_KINETO
 from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
@@ -125,11 +130,43 @@ def nccl_text(data: bytes) -> None:
     build_diagnostics(report.diagnostics, OF_RUNS)
 
 
+def archive(data: bytes) -> None:
+    """The members of a tar or zip archive, as copies."""
+    if not is_archive(data[:SNIFF_BYTES]):
+        return
+    with copies_folder() as create:
+        folder = create()
+        path = folder / "archive"
+        path.write_bytes(data)
+        unpacked = unpack(path, Path("/data/archive"), folder)
+        inside = {file.relative_to(folder).parts[:2] for file in folder.rglob("*") if file.is_file()}
+        assert inside <= {("archive",), ("data", "archive!")}
+        assert all((unpacked.copies.root / name).stat().st_size for name in unpacked.copies.written)
+
+
+def packed_members() -> Iterator[bytes]:
+    """A tar and a zip archive of two small files, one of which no reader accepts."""
+    members = {"rank0.json": _SMALLEST_TRACE, "notes.txt": b"text"}
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as tar:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    yield file.getvalue()[:4096]
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, content in members.items():
+            packed.writestr(name, content)
+    yield file.getvalue()
+
+
 def lines_of_bytes(data: bytes) -> Iterator[Line]:
     """The lines of a text in memory."""
     return lines_of_run(io.BytesIO(data), DiagnosticCounts())
 
 
+_SMALLEST_TRACE = b'{"schemaVersion": 1, "traceEvents": [{"ph": "X", "name": "k", "ts": 1, "dur": 1}]}'
 _AXPY = Kernel("void axpy<float, (int)4>(T1 *, T1)")
 _ROWS = (
     (_AXPY, Cell("Duration", "us", "1,234.56", "GPU Speed Of Light Throughput")),
@@ -160,6 +197,7 @@ _RUN = json.dumps(run_files.RUN).encode()
 _STEPS = run_files.lines("steps", run_files.step(0), b"\0" * 9, run_files.step(1, more=[1.5]), rank=1)
 
 TARGETS = {
+    "archive": Target(archive, tuple(packed_members()), ("../", "PK\x01\x02", "0000644", "ustar", "L", "\0")),
     "run_lines": Target(run_lines, (_STEPS,), ('{"', '": ', "NaN", "1e999", "\\ud800", "\0", "\n")),
     "run_json": Target(
         run_json,

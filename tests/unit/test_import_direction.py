@@ -17,6 +17,7 @@ LAYERS = (
     {"query", "store"},
     {"output", "paths", "change_points"},
     {"schema", "run_names"},
+    {"file_urls"},
     {"errors", "enumerations", "exact_json", "resources", "temp_folders"},
     {"foreign_text"},
 )

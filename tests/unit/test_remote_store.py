@@ -32,7 +32,7 @@ RANKS = 3
 WRITERS = 16
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def endpoint() -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -224,3 +224,6 @@ def test_a_file_url_is_a_folder(tmp_path: Path, job: Path) -> None:
     ingest([job], f"file://{tmp_path}/my%20lab")
     assert session.open_store(f"file://{tmp_path}/my%20lab") == tmp_path / "my lab"
     assert kernels(str(tmp_path / "my lab")) == ALL
+    for url in ("file://lab", "file://lab/x"):  # a relative path has no such URL
+        with pytest.raises(UsageError, match="write file:///PATH with three slashes"):
+            session.open_store(url)

@@ -23,6 +23,7 @@ _EPILOG = """\b
 Examples:
   tracelab ingest traces/
   tracelab ingest 'runs/*/rank*.json.gz' --run mordred --store lab
+  tracelab ingest job.tar.gz s3://bucket/traces/
   tracelab ingest /shared/job --cluster slurm:8
 """
 _MAX_DIAGNOSTICS = 20
@@ -62,7 +63,8 @@ def command(
 ) -> None:
     """Store trace files, so that you can query them.
 
-    PATH is a file, a folder (everything in it) or a pattern. Files in one folder that are ranks of one job become one
+    PATH is a file, a folder (everything in it), a pattern, a tar or zip archive, or a URL (s3://, gs://, az://, https://,
+    file://). Files in one folder that are ranks of one job become one
     run; so do the cycles that torch.profiler's trace handler writes. Where several run folders have the same name, as
     those of a sweep on two machines, a part of the path is added to the names of the later ones. Ingest is idempotent
     and never modifies traces.

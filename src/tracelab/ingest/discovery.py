@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from tracelab.errors import NothingToStoreError, NotProfilerDataError, SourceError
 from tracelab.foreign_text import escape_path
 from tracelab.readers.base import Probe, Reader, iterate_folder_readers, iterate_readers, list_source_files
-from tracelab.readers.decompress import read_head
+from tracelab.readers.decompress import is_archive, read_head
 from tracelab.store.commit_log import FOLDER
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ class Candidate:
     """A file, or a folder that is one source, that holds profiler data; with its reader and its probe."""
 
     path: Path
+    """Where its bytes are; `copies.original_path` returns what that is a copy of."""
     reader: Reader
     probe: Probe
     stamp: FileStamp
@@ -75,27 +76,60 @@ class Refused:
     readable: bool = False
 
 
+@dataclass(frozen=True)
+class Archive:
+    """A file whose members are sources."""
+
+    path: Path
+
+
 def stamp_file(path: Path) -> FileStamp:
     """Return size and modification time of a file; for a folder the sum and the latest of its files."""
     statuses = [file.stat() for file in list_source_files(path)]
     return sum(status.st_size for status in statuses), max((status.st_mtime_ns for status in statuses), default=0)
 
 
-def expand_paths(paths: Iterable[str | Path], store: Path | str) -> list[Path | Refused]:
+def discover(
+    paths: Iterable[str | Path], store: Path | str, copies_folder: Callable[[], Path]
+) -> list[Candidate | Refused]:
+    """Return the sources that files, folders, patterns and URLs refer to, and for all others why they are none.
+
+    Members of archives and objects at URLs are copied below the folder that `copies_folder` creates.
+    """
+    arguments: list[str | Path | Refused] = []
+    for path in paths:
+        if isinstance(path, str) and "://" in path:
+            from tracelab.ingest.inputs import copy_objects
+
+            arguments.extend(copy_objects(path, copies_folder()))
+        else:
+            arguments.append(path)
+    sources: list[Candidate | Refused] = []
+    for probed in map_files(probe_source, expand_paths(arguments, store)):
+        if isinstance(probed, Archive):
+            from tracelab.ingest.inputs import probe_members
+
+            sources.extend(probe_members(probed.path, store, copies_folder()))
+        else:
+            sources.append(probed)
+    return sources
+
+
+def expand_paths(paths: Iterable[str | Path | Refused], store: Path | str) -> list[Path | Refused]:
     """Return the sources that files, folders and patterns refer to, in order, without the store's own folders.
 
     Each source occurs once, by its resolved path.
     """
     sources: dict[Path, Path | Refused] = {}
     for argument in paths:
-        for item in _expand_path(argument, store):
+        for item in [argument] if isinstance(argument, Refused) else _expand_path(argument, store):
             path = item if isinstance(item, Path) else item.path
             sources.setdefault(Path(os.path.realpath(path)), item)
     return list(sources.values())
 
 
-def probe_source(item: Path | Refused) -> Candidate | Refused:
-    """Pick the reader for a source, or return why there is none."""
+def probe_source(item: Path | Refused) -> Candidate | Archive | Refused:
+    """Pick the reader for a source, or return why there is none; an archive has sources of its own."""
     if isinstance(item, Refused):
         return item
     try:
@@ -109,7 +143,7 @@ def probe_source(item: Path | Refused) -> Candidate | Refused:
         return Refused(item, f"{escape_path(item)}: {problem}")
 
 
-def _find_reader(path: Path) -> Candidate | Refused:
+def _find_reader(path: Path) -> Candidate | Archive | Refused:
     if path.is_dir():
         folder_reader = next(reader for reader in iterate_folder_readers() if reader.is_source(path))
         return Candidate(path, folder_reader, folder_reader.probe_file(path), stamp_file(path))
@@ -119,6 +153,8 @@ def _find_reader(path: Path) -> Candidate | Refused:
     if stamp[0] == 0:
         return Refused(path, f"{escape_path(path)}: the file is empty", readable=True)
     head = read_head(path)
+    if is_archive(head):
+        return Archive(path)
     refusals: list[NotProfilerDataError] = []
     for reader in iterate_readers(head):
         if reader.sniff(head):

@@ -26,15 +26,8 @@ from tracelab.errors import (
 from tracelab.foreign_text import escape_path
 from tracelab.ingest import run_grouping
 from tracelab.ingest.batches import BufferedSource, Unit, make_units, read_together
-from tracelab.ingest.discovery import (
-    Candidate,
-    Refused,
-    expand_paths,
-    hash_source,
-    map_files,
-    probe_source,
-    stamp_file,
-)
+from tracelab.ingest.copies import copies_folder, name_originals, original_path, resolve_original
+from tracelab.ingest.discovery import Candidate, Refused, discover, hash_source, stamp_file
 from tracelab.ingest.run_grouping import RunAssignment
 from tracelab.readers.base import ReadResult
 from tracelab.readers.diagnostics import GROUPING_MESSAGES, Diagnostic, DiagnosticCounts, build_diagnostics
@@ -148,9 +141,19 @@ def _ingest(
     if isinstance(store.address, Path):
         store.address.mkdir(parents=True, exist_ok=True)
         leftovers = stores.remove_leftovers(store.address)
-    probed = map_files(probe_source, expand_paths(paths, store.address))
+    with copies_folder() as create_copies:
+        results = _ingest_all(discover(paths, store.address, create_copies), store, run, execute_all)
+    return Report(tuple(map(_name_result, results)), leftovers)
+
+
+def _ingest_all(
+    probed: Sequence[Candidate | Refused],
+    store: Store,
+    run: str | None,
+    execute_all: Callable[[Sequence[Unit]], list[FileResult]],
+) -> list[FileResult]:
     candidates = [item for item in probed if isinstance(item, Candidate)]
-    results = {item.path: _refused_result(item) for item in probed if isinstance(item, Refused)}
+    results: dict[Path, FileResult] = {}
     with store.staging_folder() as staging:
         assignments = run_grouping.assign_runs(candidates, store, staging, run)
         assigned = {item.candidate.path for item in assignments}
@@ -160,7 +163,12 @@ def _ingest(
         results |= {result.path: result for result in (*refused, *(execute_all(units) if units else ()))}
         results |= {path: changed(results[path], repaired=sentences) for path, sentences in repaired.items()}
         stores.void_lost_commits(store, staging)
-    return Report(tuple(results[item.path] for item in probed), leftovers)
+    return [_refused_result(item) if isinstance(item, Refused) else results[item.path] for item in probed]
+
+
+def _name_result(result: FileResult) -> FileResult:
+    """Name the original instead of its copy."""
+    return changed(result, path=original_path(result.path), message=name_originals(result.message))
 
 
 def _release_damaged_parts(
@@ -402,7 +410,7 @@ def _describe_source(source: _ReadSource) -> dict[str, object]:
     candidate = source.item.candidate
     probe = candidate.probe
     return {
-        "folder": escape_path(candidate.path.resolve().parent),
+        "folder": escape_path(resolve_original(candidate.path).parent),
         "rank": probe.rank,
         "world_size": probe.world_size,
         "host": probe.host,
@@ -502,7 +510,7 @@ def _complete(item: RunAssignment, result: ReadResult, sink: Sink, sha256: str) 
     row = result.source | {
         "run": item.run,
         "source": sha256[:16],
-        "path": escape_path(candidate.path.absolute()),
+        "path": escape_path(original_path(candidate.path.absolute())),
         "format": candidate.probe.format,
         "sha256": sha256,
         "size_bytes": candidate.size_bytes,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from tracelab.foreign_text import escape_path
+from tracelab.ingest.copies import MEMBER_MARK, original_path, resolve_original
 from tracelab.ingest.discovery import Candidate, hash_source, map_files
 from tracelab.ingest.run_identity import assign_folder_runs, is_run_json, read_identity
 from tracelab.ingest.run_names import RunNames
@@ -19,7 +20,8 @@ from tracelab.store.commit import Store, reserve
 from tracelab.store.commit_log import Reservation, Snapshot, StoredSource, parse_source
 
 _SUFFIXES = re.compile(
-    r"(\.(pt|trace|json|gz|zst|sqlite|csv|txt|log|nvprof|nvvp|ncu-repz?|nsys-rep|qdrep)|_pqtdir)+$", re.IGNORECASE
+    r"(\.(pt|trace|json|gz|zst|tar|tgz|zip|sqlite|csv|txt|log|nvprof|nvvp|ncu-repz?|nsys-rep|qdrep)|_pqtdir)+$",
+    re.IGNORECASE,
 )
 
 _HANDLER_NAME = re.compile(
@@ -109,9 +111,9 @@ class PlannedFiles:
 
     def __init__(self, candidates: Sequence[Candidate]) -> None:
         self.candidates = list(candidates)
-        self.folders = {item.path: item.path.resolve().parent for item in candidates}
-        parents = dict.fromkeys(self.folders.values())
-        self.identities = {folder: identity for folder in parents if (identity := read_identity(folder))}
+        self.folders = {item.path: _folder(item) for item in candidates}
+        places = {self.folders[item.path]: item.path.parent for item in candidates}
+        self.identities = {folder: identity for folder, place in places.items() if (identity := read_identity(place))}
         self.hashes: dict[Path, str] = {}
 
     def hash_possible_copies(self, snapshot: Snapshot) -> None:
@@ -147,7 +149,7 @@ def _plan(
 
     def superseded(item: Candidate) -> tuple[str, ...]:
         """The source of an earlier state of the file, in a run folder: files grow there, and runs are repeated."""
-        row = by_place.get((runs[item.path], escape_path(_absolute(item.path))))
+        row = by_place.get((runs[item.path], escape_path(original_path(_absolute(item.path)))))
         if row is None or folder_runs.get(folders[item.path]) != row.run or row.sha256 == hashes.get(item.path):
             return ()
         return (row.source,)
@@ -188,7 +190,7 @@ def _absolute(path: Path) -> Path:
 
 
 def _folder(item: Candidate) -> Path:
-    return item.path.resolve().parent
+    return resolve_original(item.path).parent
 
 
 def _drop_copies(files: PlannedFiles, folder_runs: dict[Path, str]) -> list[Candidate]:
@@ -450,7 +452,8 @@ def _choose_name(parts: tuple[str, ...], other_parts: list[tuple[str, ...]], use
 
 def _naming_parts(group: list[Candidate]) -> tuple[str, ...]:
     """Return the parts of the path that names a run: its file's, or its folder's where it can have several files."""
-    path = group[0].path.resolve()
+    path = resolve_original(group[0].path)
+    path = Path(*(_SUFFIXES.sub("", part[:-1]) if part.endswith(MEMBER_MARK) else part for part in path.parts))
     if len(group) > 1 or _handler_process(path.name) or _RANK_NAME.fullmatch(path.name):
         return path.parent.parts[1:] or ("run",)
     return (*path.parts[1:-1], _SUFFIXES.sub("", path.name) or path.name)

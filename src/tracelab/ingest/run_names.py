@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from tracelab.foreign_text import escape_path
+from tracelab.ingest.copies import resolve_original
 from tracelab.ingest.discovery import Candidate
 from tracelab.readers.decompress import is_compressed
 from tracelab.store import files as store_files
@@ -66,7 +67,7 @@ def _describe_planned(item: Candidate, run: str, span_ns: tuple[int, int] | None
         "",
         "",
         path=escape_path(item.path.absolute()),
-        folder=escape_path(item.path.resolve().parent),
+        folder=escape_path(resolve_original(item.path).parent),
         format=item.probe.format,
         rank=item.probe.rank,
         world_size=item.probe.world_size,

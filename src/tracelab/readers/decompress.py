@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 GZIP_MAGIC = b"\x1f\x8b"
+ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
+_USTAR = slice(257, 262)
 _ZSTD_MAGIC = re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18")
 """How a frame of zstd begins, or one that decoders skip: parallel compressors put it first."""
 _COMPRESSED_CHUNK_BYTES = 1 << 20
@@ -47,6 +49,21 @@ def read_head(path: Path) -> bytes:
     """Return the first SNIFF_BYTES of the content, decompressed."""
     with open_decompressed(path, DiagnosticCounts(), lambda _: None) as stream:
         return bytes(read_chunk(stream, SNIFF_BYTES))
+
+
+def is_archive(head: bytes) -> bool:
+    """Return whether decompressed content that begins with `head` is a tar or zip archive."""
+    if head.startswith(ZIP_MAGIC):
+        return True
+    if head[_USTAR] != b"ustar":
+        return False
+    import tarfile  # here, because few ingests need it
+
+    try:
+        tarfile.TarInfo.frombuf(head[: tarfile.BLOCKSIZE], "utf-8", "surrogateescape")
+    except tarfile.TarError:
+        return False
+    return True
 
 
 def open_decompressed(path: Path, diagnostics: DiagnosticCounts, progress: Callable[[int], None]) -> io.RawIOBase:

@@ -9,6 +9,7 @@ from typing import Any
 from tracelab.errors import StoreError, UsageError
 
 SCHEMES = ("s3", "gs", "az")
+_NO_BUCKET = "NoSuchBucket"
 
 
 def connect(url: str) -> Any:  # noqa: ANN401 - obstore's stores have no common type at run time
@@ -35,7 +36,7 @@ def has_object(bucket: Any, key: str) -> bool:  # noqa: ANN401
     try:
         obstore().head(bucket, key)
     except FileNotFoundError as error:
-        if "NoSuchBucket" in str(error):
+        if _NO_BUCKET in str(error):
             raise
         return False
     return True
@@ -63,11 +64,10 @@ def explain_errors(url: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise UsageError(f"{url} needs obstore; run `pip install 'tracelab[cloud]'`") from error
-    except FileNotFoundError as error:
-        if "NoSuchBucket" in str(error):
-            raise StoreError(f"{url}: no such bucket; create it first") from error
-        raise
     except Exception as error:
-        if type(error).__module__.startswith("obstore"):
-            raise StoreError(f"{url}: {str(error).splitlines()[0]}; check the address and its credentials") from error
-        raise
+        if _NO_BUCKET in str(error):
+            raise StoreError(f"{url}: no such bucket; check its name, or create it") from error
+        if isinstance(error, FileNotFoundError) or not type(error).__module__.startswith("obstore"):
+            raise
+        problem = str(error).splitlines()[0]
+        raise StoreError(f"{url}: {problem}; check the address and its credentials") from error
