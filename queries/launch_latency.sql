@@ -59,23 +59,36 @@ calls as not materialized (
     from api_calls
     where api in ('runtime', 'driver') and matches(run, $run) and matches(rank, $rank)
 ),
-firsts as (
-    select
-        run, source, rank, pid, correlation,
-        min({'start_ns': start_ns, 'device': device, 'part': part}) as kernel
+keyed as not materialized (
+    select *, hash(run, source, rank, pid, correlation) as key
     from work
     where correlation is not null
-    group by run, source, rank, pid, correlation
+),
+repeated as materialized (  -- graph launches, and the few keys that collide: only these are grouped
+    select key from keyed group by key having count(*) > 1
+),
+firsts as (
+    select k.* exclude (key)
+    from keyed as k
+    anti join repeated as r on k.key = r.key
+    union all by name
+    select run, source, rank, pid, correlation, unnest(kernel)
+    from (
+        select
+            k.run, k.source, k.rank, k.pid, k.correlation,
+            min({'start_ns': k.start_ns, 'device': k.device, 'part': k.part}) as kernel
+        from keyed as k
+        join hint_small('repeated') as r on k.key = r.key
+        group by k.run, k.source, k.rank, k.pid, k.correlation
+    )
 ),
 launched as (
     select
-        f.run, f.source, f.rank,
-        f.kernel.device as device,
-        f.kernel.part as part,
-        f.kernel.start_ns as kernel_start_ns,
-        f.call_start_ns, f.call_end_ns
-    from with_calls('firsts', 'calls') as f
-    where matches(f.kernel.device, $device)
+        run, source, rank, device, part,
+        start_ns as kernel_start_ns,
+        call_start_ns, call_end_ns
+    from with_calls('firsts', 'calls')
+    where matches(device, $device)
     union all
     select run, source, rank, device, part, start_ns, null, null
     from work
