@@ -125,12 +125,12 @@ cuts as materialized (
     )
 ),
 work as (
-    select l.lane, 0::tinyint as layer, 1 as code, c.start_ns, c.end_ns, null::bigint as launched_ns
+    select l.lane, 0::tinyint as layer, c.start_ns, c.end_ns
     from compute as c
     join lanes as l on c.run = l.run and c.source = l.source and c.rank = l.rank and c.device is not distinct from l.device
     where has_valid_interval(c.start_ns, c.end_ns)
     union all
-    select l.lane, 1, 1, c.start_ns, c.end_ns, null
+    select l.lane, 1, c.start_ns, c.end_ns
     from carried as c
     join lanes as l on c.run = l.run and c.source = l.source and c.rank = l.rank and c.device is not distinct from l.device
     where c.role <> 'pp' and has_valid_interval(c.start_ns, c.end_ns)

@@ -106,16 +106,22 @@ waited as (
     left join entered_steps('waits', 'steps') as s on w.run = s.run and w.number = s.number
     group by w.run, w.rank, case when $by_step then s.step end
 ),
+kernels_of_lanes as (
+    select l.lane, l.run, l.rank, l.first_ns, k.start_ns
+    from kernel_rows as k
+    join hint_small('lanes') as l
+        on k.run = l.run and k.source = l.source and k.rank = l.rank and k.device is not distinct from l.device
+),
 counted as (
-    select s.run, s.rank, s.step, count(*) as kernels
-    from (
-        select l.lane, k.start_ns
-        from kernel_rows as k
-        join hint_small('lanes') as l
-            on k.run = l.run and k.source = l.source and k.rank = l.rank and k.device is not distinct from l.device
-    ) as k
+    select run, rank, null::bigint as step, count(*) as kernels
+    from kernels_of_lanes
+    where start_ns >= first_ns and not $by_step
+    group by run, rank
+    union all
+    select s.run, s.rank, s.step, count(*)
+    from kernels_of_lanes as k
     asof join spans as s on k.lane = s.lane and k.start_ns >= s.start_ns
-    where k.start_ns < s.end_ns or not $by_step
+    where k.start_ns < s.end_ns and $by_step
     group by s.run, s.rank, s.step
 ),
 peaks as (

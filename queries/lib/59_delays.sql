@@ -347,28 +347,70 @@ asof join (from query_table(steps) where step is not null) as s
 where w.start_ns < s.end_ns;
 
 -- layer_rows(executions, lanes): the kernels, copies, memsets and graphs of some lanes (lane, run, source, rank, device) as
--- states() takes them: layer 0 is compute, 1 communication, 2 copies and memsets; without codes and calls. `executions` are
--- rows of gpu_activity with their kind as `part`.
+-- layer_times() takes them: layer 0 is compute, 1 communication, 2 copies and memsets. `executions` are rows of gpu_activity
+-- with their kind as `part`.
 create or replace macro layer_rows(executions, lanes) as table
 select
     l.lane,
     case when w.part in ('memcpy', 'memset') then 2 when w.class = 'communication' then 1 else 0 end::tinyint as layer,
-    1 as code,
-    w.start_ns, w.end_ns,
-    null::bigint as launched_ns
+    w.start_ns, w.end_ns
 from with_class(executions) as w
 join hint_small(lanes) as l
     on w.run = l.run and w.source = l.source and w.rank = l.rank and w.device is not distinct from l.device
 where has_valid_interval(w.start_ns, w.end_ns);
 
--- layer_times(rows, cuts): of each lane and cell of states() the time in each layer: compute_ns, exposed_comm_ns,
--- exposed_memory_ns and idle_ns, which add up to the cell.
-create or replace macro layer_times(rows, cuts) as table
+-- layer_stretches(rows, cuts): the stretches of time of layer_times() in one pass over all events, which takes one core. One
+-- running sum holds the depths of all layers, as in running_depths(). The events run backward in time, as the cells do.
+create or replace macro layer_stretches(rows, cuts) as table
+with _events as (
+    select lane, start_ns as at_ns, -(1::bigint << (31 * layer)) as step, null::bigint as cell from query_table(rows)
+    union all
+    select lane, end_ns, 1::bigint << (31 * layer), null from query_table(rows)
+    union all
+    select lane, at_ns, 0, cell from hint_small(cuts)
+),
+_sums as (
+    select
+        lane, at_ns,
+        lead(lane) over () as next_lane,
+        lead(at_ns) over () as next_ns,
+        sum(step) over (rows between unbounded preceding and current row) as depths,
+        last_value(cell ignore nulls) over (rows between unbounded preceding and current row) as cell
+    from (select lane, at_ns, step, cell from _events order by lane, at_ns desc)
+)
 select
     lane, cell,
-    coalesce(sum(end_ns - start_ns) filter (layer = 0), 0) as compute_ns,
-    coalesce(sum(end_ns - start_ns) filter (layer = 1), 0) as exposed_comm_ns,
-    coalesce(sum(end_ns - start_ns) filter (layer = 2), 0) as exposed_memory_ns,
-    coalesce(sum(end_ns - start_ns) filter (layer = 3), 0) as idle_ns
-from states(rows, cuts)
+    at_ns - next_ns as dur_ns,
+    case
+        when depths & 2147483647 > 0 then 0
+        when (depths >> 31) & 2147483647 > 0 then 1
+        when depths > 0 then 2
+        else 3
+    end as layer
+from _sums
+where lane = next_lane and next_ns < at_ns;
+
+-- layer_times(rows, cuts): of each lane and cell of states() the time in each layer: compute_ns, exposed_comm_ns,
+-- exposed_memory_ns and idle_ns, which add up to the cell. Rows have lane, layer, start_ns and end_ns. Which row of a layer
+-- runs does not matter here: so a depth suffices, and one sort.
+create or replace macro layer_times(rows, cuts) as table
+with _rows as materialized (
+    select lane, layer, start_ns, end_ns from query_table(rows)
+),
+_even_rows as (from _rows where lane % 2 = 0),
+_odd_rows as (from _rows where lane % 2 = 1),
+_even_cuts as (from query_table(cuts) where lane % 2 = 0),
+_odd_cuts as (from query_table(cuts) where lane % 2 = 1),
+_stretches as (
+    from layer_stretches('_even_rows', '_even_cuts')
+    union all
+    from layer_stretches('_odd_rows', '_odd_cuts')
+)
+select
+    lane, cell,
+    coalesce(sum(dur_ns) filter (layer = 0), 0) as compute_ns,
+    coalesce(sum(dur_ns) filter (layer = 1), 0) as exposed_comm_ns,
+    coalesce(sum(dur_ns) filter (layer = 2), 0) as exposed_memory_ns,
+    coalesce(sum(dur_ns) filter (layer = 3), 0) as idle_ns
+from _stretches
 group by lane, cell;
