@@ -5,7 +5,8 @@
 -- formula have a row a name where they launch GPU rows themselves, and what no op launched has one without a name, so that
 -- gpu_ns adds up to the durations of all GPU rows. Rates are of busy_ns, in which GPU rows of one call that run at once count
 -- once. `least_bytes` reads each tensor once and writes each result once, so that most_flop_per_byte is an upper bound of the
--- intensity. Shapes have to be recorded: record_shapes=True of the PyTorch profiler.
+-- intensity. Kernels that a graph replays count at the ops of its capture, where 95 % of their names agree (see graph_replays);
+-- their busy_ns is gpu_ns. Shapes have to be recorded: record_shapes=True of the PyTorch profiler.
 -- /// query
 -- title = "FLOPs by shapes"
 -- needs = ["ops"]
@@ -45,20 +46,36 @@
 -- gpu_activity_ns = "Durations of all GPU rows of the rank, added up."
 -- covered_ns = "gpu_ns of the rank's rows with flop, added up."
 -- covered_ratio = "covered_ns / gpu_activity_ns."
+-- replayed_calls = "calls where graphs replay them, else 0: op and shapes are those of the capture, and calls those in it times the replays."
 -- ///
 with executions as not materialized (
     select run, source, rank, pid, tid, name, start_ns, end_ns, external_id, input_shapes, input_types, args
     from ops
     where matches(run, $run) and matches(rank, $rank)
 ),
+replayed as materialized (
+    from graph_replays_of($run, $rank, null, null) where agreement >= 0.95
+),
 activity as materialized (
-    from filtered_activity($run, $rank)
+    from filtered_activity($run, $rank) as a
+    where kind <> 'kernel' or not exists (
+        from replayed as r
+        where a.run = r.run and a.source = r.source and a.pid is not distinct from r.pid and a.correlation = r.correlation
+    )
 ),
 api as not materialized (
     from filtered_calls($run, $rank)
 ),
 summed as materialized (
-    from op_costs('executions', 'activity', 'api')
+    select
+        run, rank, device, op, shapes, types, formula, kind, precision, flop, least_bytes, is_replayed,
+        sum(calls) as calls, sum(op_ns) as op_ns, sum(gpu_ns) as gpu_ns, sum(busy_ns) as busy_ns, sum(gpu_rows) as gpu_rows
+    from (
+        select *, false as is_replayed from op_costs('executions', 'activity', 'api')
+        union all by name
+        select *, true as is_replayed from replayed_op_costs('replayed')
+    )
+    group by all
 ),
 totals as (
     select
@@ -101,8 +118,9 @@ select
     p.gpu_ns / nullif(t.gpu_activity_ns, 0) as of_gpu_activity_ratio,
     as_bigint(coalesce(t.gpu_activity_ns, 0)) as gpu_activity_ns,
     as_bigint(coalesce(t.covered_ns, 0)) as covered_ns,
-    coalesce(t.covered_ns, 0) / nullif(t.gpu_activity_ns, 0) as covered_ratio
+    coalesce(t.covered_ns, 0) / nullif(t.gpu_activity_ns, 0) as covered_ratio,
+    as_bigint(case when p.is_replayed then p.calls else 0 end) as replayed_calls
 from peaked as p
 join totals as t on p.run = t.run and p.rank = t.rank
 where matches(p.kind, $op_kind)
-order by p.run, p.rank, coalesce(p.gpu_ns, 0) desc, p.flop * p.calls desc nulls last, p.op, p.device, p.shapes, p.types, p.flop
+order by p.run, p.rank, coalesce(p.gpu_ns, 0) desc, p.flop * p.calls desc nulls last, p.op, p.device, p.shapes, p.types, p.flop, p.is_replayed

@@ -1,6 +1,7 @@
 """Ops of graph replays on recorded traces of inference servers, against what TraceLens finds of them."""
 
 import csv
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -68,3 +69,29 @@ def test_times_of_ops_are_those_of_tracelens(lab: Lab, run: str) -> None:
             theirs[row["name"]] += round(1000 * float(row["total_direct_kernel_time_sum"]))
     assert len(ours) > 8
     assert {op: abs(dur_ns - theirs[op]) <= ROUNDED_NS for op, dur_ns in ours.items()} == dict.fromkeys(ours, True)
+
+
+def test_flops_of_replayed_products_are_those_of_tracelens_without_its_bias(lab: Lab) -> None:
+    path: Path = corpus.ROOT / "tracelens_reference" / "inference" / REFERENCES[FULL] / "perf_csvs" / "GEMM.csv"
+    with path.open(encoding="utf-8", newline="") as file:
+        theirs = {
+            (int(row["param: M"]), int(row["param: N"]), int(row["param: K"])): (
+                int(row["name_count"]),
+                round(float(row["GFLOPS_first"]) * 1e9),
+                row["param: bias"] == "True",
+            )
+            for row in csv.DictReader(file)
+            if row["name"].startswith("aten::")
+        }
+    rows = lab.query("op_flop", run=FULL, op_kind="gemm").to_pylist()
+    ours: Counter[tuple[int, int, int]] = Counter()
+    for row in rows:
+        m, k = json.loads(row["shapes"])[-4 if row["op"] == "aten::addmm" else 0]
+        n = json.loads(row["shapes"])[-3 if row["op"] == "aten::addmm" else 1][1]
+        ours[m, n, k] += row["calls"]
+        _, flop, has_bias = theirs[m, n, k]
+        assert row["flop"] == row["calls"] * (flop - has_bias * m * n)
+    assert ours == {key: count for key, (count, _, _) in theirs.items()}
+    assert sum(row["replayed_calls"] for row in rows) == 72
+    total = lab.sql(f"select sum(dur_ns)::bigint as ns from gpu_activity where run = '{FULL}'").to_pylist()
+    assert [{"ns": sum(row["gpu_ns"] for row in lab.query("op_flop", run=FULL).to_pylist())}] == total

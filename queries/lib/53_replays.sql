@@ -1,0 +1,209 @@
+-- Replays of CUDA and HIP graphs, and the captures that their kernels come from.
+
+-- graph_replays_of(of_run, of_rank, of_device, of_capture_run): each replay of a graph on a device, with the capture whose launches
+-- have the same names in the same order: of several the one counts of which most names agree, then most grids, then one of
+-- the same run, then the first. A row is one launch of a graph (run, source, rank, pid, correlation) and device, with the
+-- `durations` of its kernels in the order of the graph. Rows with the same kernels in order have one `sequence`, and `places`:
+-- of each kernel its name, and name and time of the launch at the same place of the capture. `agreement` is the share of
+-- names that agree. A capture is what a thread (capture_run, capture_source, capture_pid, capture_tid) launches between the
+-- calls that begin and end it (begin_ns, end_ns); its launches have names where the profiler records them with the call.
+create or replace macro graph_replays_of(of_run, of_rank, of_device, of_capture_run) as table
+with _graph_calls as materialized (
+    select row_number() over () as launch, run, source, rank, pid, correlation
+    from (
+        select run, source, rank, pid, correlation
+        from api_calls
+        where
+            name like '%GraphLaunch%' and correlation is not null and api in ('runtime', 'driver')
+            and matches(run, of_run) and matches(rank, of_rank)
+        group by run, source, rank, pid, correlation
+    )
+),
+_replay_executions as not materialized (
+    select
+        run, source, rank, pid, device, correlation, graph, graph_node, name, start_ns, end_ns, stream,
+        grid_x, grid_y, grid_z, dur_ns
+    from kernels
+    where matches(run, of_run) and matches(rank, of_rank) and matches(device, of_device)
+),
+_replay_kinds as materialized (  -- a million kernels have some hundred, and a number takes less memory than their columns
+    select
+        (row_number() over (order by name, grid_x, grid_y, grid_z))::integer as kind, name, grid_x, grid_y, grid_z,
+        format('[{},{},{}]', grid_x, grid_y, grid_z) as grid
+    from (
+        select name, grid_x, grid_y, grid_z
+        from _replay_executions
+        group by name, grid_x, grid_y, grid_z
+        having count(*) > 0  -- always so; but DuckDB then takes the kinds for few
+    )
+),
+_replay_nodes as not materialized (
+    select
+        c.launch, e.device, e.graph, e.graph_node, e.start_ns, e.end_ns, e.stream, k.kind,
+        case when has_valid_interval(e.start_ns, e.end_ns) then e.dur_ns else 0 end as dur_ns
+    from _replay_executions as e
+    join _graph_calls as c
+        on e.run = c.run and e.source = c.source and e.rank = c.rank and e.pid is not distinct from c.pid
+        and e.correlation = c.correlation
+    join _replay_kinds as k
+        on e.name is not distinct from k.name and e.grid_x is not distinct from k.grid_x
+        and e.grid_y is not distinct from k.grid_y and e.grid_z is not distinct from k.grid_z
+),
+_replays as materialized (
+    select
+        c.* exclude (launch), n.device, n.graph,
+        list_transform(n.items, lambda item: item.kind) as kinds,
+        list_transform(n.items, lambda item: item.dur_ns) as durations
+    from (
+        select
+            launch, device,
+            any_value(graph) as graph,
+            list({'kind': kind, 'dur_ns': dur_ns} order by graph_node, start_ns, end_ns, stream) as items
+        from _replay_nodes
+        group by launch, device
+    ) as n
+    join _graph_calls as c using (launch)
+),
+_replay_sequences as materialized (
+    select (row_number() over (order by run, kinds))::integer as sequence, run, kinds, len(kinds) as size
+    from (select distinct run, kinds from _replays)
+),
+_replay_sequence_nodes as materialized (
+    select s.sequence, s.place, k.name, k.grid
+    from (select sequence, unnest(kinds) as kind, generate_subscripts(kinds, 1) as place from _replay_sequences) as s
+    join _replay_kinds as k using (kind)
+),
+_replay_edges as (
+    select
+        run, source, pid, tid, start_ns, name like '%BeginCapture%' as begins,
+        lead(start_ns) over thread as next_ns,
+        lead(name like '%EndCapture%') over thread as ends
+    from api_calls
+    where
+        (name like '%StreamBeginCapture%' or name like '%StreamEndCapture%') and start_ns is not null
+        and matches(run, of_capture_run) and exists (from _replays)
+    window thread as (partition by run, source, pid, tid order by start_ns)
+),
+_replay_captures as materialized (
+    select
+        row_number() over (order by run, source, pid, start_ns) as id,
+        row_number() over (partition by run order by source, pid, start_ns) as number,
+        run, source, pid, tid, start_ns, next_ns as end_ns
+    from _replay_edges
+    where begins and ends
+),
+_replay_launches as materialized (
+    select
+        row_number() over () as id, c.id as capture, a.run, a.source, a.pid, a.tid,
+        a.start_ns as at_ns,
+        json_extract_string(a.args, '$.kernel') as name,
+        json_extract_string(a.args, '$.grid') as grid,
+        row_number() over (partition by c.id order by a.start_ns) as place
+    from (
+        select run, source, pid, tid, start_ns, args
+        from api_calls
+        where args like '%"kernel"%' and start_ns is not null and matches(run, of_capture_run) and exists (from _replay_captures)
+    ) as a
+    asof join _replay_captures as c
+        on a.run = c.run and a.source = c.source and a.pid is not distinct from c.pid and a.tid is not distinct from c.tid
+        and a.start_ns >= c.start_ns
+    where a.start_ns < c.end_ns
+),
+_replay_compared as (
+    select
+        s.sequence, l.capture,
+        count(*) filter (s.name = l.name) as agreeing,
+        count(*) filter (s.name = l.name and s.grid = l.grid) as agreeing_grids
+    from _replay_sequence_nodes as s
+    join _replay_launches as l on s.place = l.place
+    group by s.sequence, l.capture
+),
+_replay_rated as (
+    select
+        c.sequence, c.capture, c.agreeing, c.agreeing_grids,
+        l.run = s.run as is_own,
+        greatest(s.size, l.size) as most,
+        c.agreeing / most as agreement
+    from _replay_compared as c
+    join _replay_sequences as s using (sequence)
+    join (select capture, run, count(*) as size from _replay_launches group by capture, run) as l using (capture)
+),
+_replay_best as materialized (
+    select
+        sequence, capture, agreeing, most, agreement,
+        count(*) over (partition by sequence, agreement, agreeing_grids) as equal_captures
+    from _replay_rated
+    qualify row_number() over (partition by sequence order by agreement desc, agreeing_grids desc, is_own desc, capture) = 1
+),
+_replay_places as (
+    select
+        n.sequence,
+        list({'place': n.place, 'kernel': n.name, 'launched': l.name, 'at_ns': l.at_ns} order by n.place) as places
+    from _replay_sequence_nodes as n
+    left join _replay_best as b using (sequence)
+    left join _replay_launches as l on b.capture = l.capture and n.place = l.place
+    group by n.sequence
+)
+select
+    r.* exclude (kinds), s.sequence, p.places,
+    b.agreement, b.agreeing, b.most, b.equal_captures,
+    c.id as capture, c.number as capture_number, c.run as capture_run, c.source as capture_source, c.pid as capture_pid,
+    c.tid as capture_tid, c.start_ns as begin_ns, c.end_ns
+from _replays as r
+join _replay_sequences as s on r.run = s.run and r.kinds = s.kinds
+join _replay_places as p using (sequence)
+left join _replay_best as b using (sequence)
+left join _replay_captures as c on b.capture = c.id;
+
+-- replayed_op_costs(replayed): op_costs() of the kernels that graph_replays_of() places in ops of their captures. A row is one run,
+-- rank, device, op, shapes and types, whose `calls` are those in the capture times the replays; what a replay launches at another
+-- name than its capture, and what no op launched there, has a row without an op. Its kernels follow each other, so busy_ns
+-- is gpu_ns. No time passes on the CPU.
+create or replace macro replayed_op_costs(replayed) as table
+with _replay_units as materialized (  -- replays of one sequence on one device, as if they were a run
+    select
+        (row_number() over ())::varchar as unit, run, rank, device, count(*) as replays,
+        any_value(places) as places, list(durations) as durations,
+        any_value(capture_run) as capture_run, any_value(capture_source) as source, any_value(capture_pid) as pid,
+        any_value(capture_tid) as tid, any_value(begin_ns) as begin_ns, any_value(end_ns) as end_ns
+    from query_table(replayed)
+    group by run, rank, device, sequence
+),
+_replay_times as (
+    select unit, place, sum(dur_ns) as dur_ns
+    from (
+        select unit, unnest(each) as dur_ns, generate_subscripts(each, 1) as place
+        from (select unit, unnest(durations) as each from _replay_units)
+    )
+    group by unit, place
+),
+_replayed_kernels as materialized (
+    select row_number() over () as id, u.unit as run, u.source, u.rank, u.pid, u.tid, u.device, p.*, t.dur_ns
+    from _replay_units as u
+    cross join lateral (select unnest(u.places, recursive := true)) as p
+    join _replay_times as t on u.unit = t.unit and p.place = t.place
+),
+_replayed_activity as materialized (
+    select id, run, source, rank, pid, device, place as correlation, null::bigint as external_id, coalesce(at_ns, 0) as start_ns, dur_ns as gpu_ns
+    from _replayed_kernels
+),
+_replayed_calls as materialized (
+    select run, source, rank, pid, tid, launched as name, 'runtime' as api, at_ns as start_ns, at_ns as end_ns, place as correlation
+    from _replayed_kernels
+    where kernel = launched
+),
+_replayed_ops as materialized (
+    select
+        u.unit as run, o.source, u.rank, o.pid, o.tid, o.name, o.start_ns, o.end_ns, null::bigint as external_id,
+        o.input_shapes, o.input_types, o.args
+    from ops as o
+    join _replay_units as u
+        on o.run = u.capture_run and o.source = u.source and o.pid is not distinct from u.pid and o.tid is not distinct from u.tid
+        and o.start_ns < u.end_ns and o.end_ns > u.begin_ns
+)
+select
+    u.run, u.rank, u.device, c.* exclude (run, rank, device, calls, op_ns, busy_ns, gpu_rows),
+    c.calls * u.replays as calls, 0 as op_ns, c.gpu_ns as busy_ns, c.gpu_rows * u.replays as gpu_rows
+from op_costs('_replayed_ops', '_replayed_activity', '_replayed_calls') as c
+join _replay_units as u on c.run = u.unit
+where c.gpu_rows > 0;
