@@ -164,6 +164,12 @@ def test_work_ends_at_the_time_limit_with_what_was_measured_until_then() -> None
     assert (len(times.all_ns), times.sustained_ns) == (3, [])
 
 
+def test_a_gpu_is_measured_over_the_sizes_that_the_guide_names() -> None:
+    sizes = SIZES["cuda", False]
+    assert (sizes.collectives[0], sizes.collectives[-1], sizes.calls) == (1 << 10, 4 << 30, 20)
+    assert (len(sizes.gemms) > 1, sizes.warmup_s, sizes.window_s) == (True, 1.0, 1.0)
+
+
 def tiny_sizes() -> Sizes:
     """Return sizes that a test measures in milliseconds."""
     return Sizes(1 << 16, (16, 32), (4096, 1 << 20), (), 3, 1, 1.0, 0.001, 0.001)
