@@ -21,6 +21,7 @@ from tracelab.collect.program import run as program_run
 from tracelab.collect.program.process import RECORDING, STARTUP
 from tracelab.collect.program.run import run_program
 from tracelab.collect.program.settings import ProgramSettings, shown_words, validate_program
+from tracelab.collect.recording.hook import find_program
 from tracelab.collect.recording.profilers import KinetoOptions
 from tracelab.collect.recording.ranks import Rank, find_rank
 from tracelab.collect.recording.window import Window
@@ -454,6 +455,27 @@ def test_an_impossible_request_is_refused(options: dict[str, Any], message: str)
 )
 def test_a_rank_is_that_of_its_launcher(environment: dict[str, str], rank: Rank) -> None:
     assert find_rank(environment) == rank
+
+
+@pytest.mark.parametrize(
+    ("words", "program"),
+    [
+        ("python train.py accelerate", "train.py"),
+        ("python -u -X dev -m torch.distributed.run train.py", "torch.distributed.run"),
+        ("python -W error /opt/bin/torchrun -m train", "/opt/bin/torchrun"),
+        ("python", ""),
+        ("python -", ""),
+    ],
+)
+def test_the_program_of_python_is_its_first_word_that_is_no_option(words: str, program: str) -> None:
+    assert find_program(words.split()) == program
+
+
+def test_a_script_whose_arguments_name_a_launcher_is_recorded(tmp_path: Path) -> None:
+    script = tmp_path / "multiprocessing_demo.py"
+    script.write_text(LOOP.format(steps=2, each="pass", after=""))
+    result = record(tmp_path, sys.executable, str(script), "accelerate", "torchrun")
+    assert (result.status, names(result)["aten::addmm"]) == ("ok", 2)
 
 
 def ingest(tmp_path: Path, result: Result) -> Lab:

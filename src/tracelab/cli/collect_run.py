@@ -29,7 +29,7 @@ Examples:
     "profilers",
     type=click.Choice(("kineto", "nsys", "ncu", "none")),
     multiple=True,
-    help="Profiler; repeat it to run the program once under each.  [default: kineto]",
+    help="Profiler; repeat it to run the program once under each, for queries to join.  [default: kineto]",
 )
 @click.option("--wait", type=click.IntRange(min=0), help="Optimizer steps to skip before recording.")
 @click.option("--active", type=click.IntRange(min=1), help="Optimizer steps to record.")

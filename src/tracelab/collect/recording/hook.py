@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -29,8 +29,12 @@ from tracelab.collect.recording.recorder import ProgramProfiler, Recorder, descr
 from tracelab.collect.recording.step_times import StepTimes, steps_file
 from tracelab.collect.recording.window import Window
 
-_LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "torch.distributed.run", "torch.distributed.launch")
-"""Programs that import torch and train in other processes."""
+_LAUNCHERS = (
+    *("torchrun", "accelerate", "deepspeed", "torch.distributed.run", "torch.distributed.launch"),
+    *("accelerate.commands.launch", "deepspeed.launcher.runner"),
+)
+"""Programs and modules that import torch and train in other processes."""
+_OPTIONS_WITH_VALUE = ("-W", "-X")
 _recordings: list["ProgramRecording"] = []
 """The recording of this process, once it has one."""
 _handles: list[Any] = []
@@ -49,15 +53,28 @@ def install(task_file: str, torch: Any) -> None:  # noqa: ANN401  torch carries 
 
     A process of `multiprocessing`, and one that is forked, is recorded only once an optimizer steps in it.
     """
-    words = getattr(sys, "orig_argv", sys.argv)
-    if any(Path(word).name in _LAUNCHERS or word in _LAUNCHERS for word in words[:4]):
+    program = find_program(getattr(sys, "orig_argv", sys.argv))
+    if program in _LAUNCHERS or Path(program).name in _LAUNCHERS:
         return
     task = json.loads(Path(task_file).read_text("utf-8")) | {"processes": str(Path(task_file).parent)}
     os.register_at_fork(after_in_child=lambda: _install_in_child(task, torch))
-    if any("multiprocessing" in word for word in words[:6]):
+    if program.startswith("from multiprocessing."):
         _install_at_first_step(task, torch)
     else:
         ProgramRecording(task, torch).begin()
+
+
+def find_program(words: Sequence[str]) -> str:
+    """Return the script, module or code that Python runs, by its command line; empty where it reads standard input."""
+    rest = iter(words[1:])
+    for word in rest:
+        if word in ("-c", "-m"):
+            return next(rest, "")
+        if word in _OPTIONS_WITH_VALUE:
+            next(rest, None)
+        elif not word.startswith("-"):
+            return word
+    return ""
 
 
 def _install_in_child(task: dict[str, Any], torch: Any) -> None:  # noqa: ANN401
