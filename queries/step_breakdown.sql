@@ -42,6 +42,8 @@
 -- [report]
 -- section = "time"
 -- order = 2
+-- show_if = "device is not null"
+-- without = "step_breakdown is shown where a step has rows of a GPU: record CPU and CUDA activities together; for the CPU, see cpu_breakdown"
 -- ok_text = "No step leaves its device idle for more than 20 % of it."
 -- unknown = "How long a step leaves its device idle is not known: no step was recorded with a device. For the CPU, see its time breakdown."
 -- [[report.findings]]

@@ -162,7 +162,7 @@ def test_a_place_in_a_clause_is_left_out_where_there_is_one(asking: ReportSessio
 
 def test_a_row_without_a_device_is_reported_by_its_rank_alone(asking: ReportSession) -> None:
     rows = [ROWS[0], ROWS[1] | {"device": None}]
-    assert said(asking, rows)[0].startswith("rank 1 idles for 21.00 %")
+    assert said(asking, rows)[0].startswith("Rank 1 idles for 21.00 %")
 
 
 def test_a_row_lacking_a_value_of_the_sentence_is_passed_over(asking: ReportSession) -> None:

@@ -19,8 +19,8 @@ from tracelab.report.windows import ensure_windows
 from tracelab.store import execution
 
 _MINOR = (
-    f"<li class=minor>What the rules find in {{rows}} costs less than {100 * LEAST_SHARE:.0f} % of the run's measured "
-    "time and is not shown."
+    f"<li class=minor>Not shown: findings about {{rows}} that cost less than {100 * LEAST_SHARE:.0f} % of the measured "
+    "time."
 )
 _MOST_RUNS = 200
 """With more runs, the page shows the findings of the whole only."""

@@ -27,6 +27,8 @@ _MOST_NAMED = 4
 _NAME_COLUMNS = frozenset({"name", "op", "kernel", "annotation"})
 _NAME_CELLS = 80
 """A signature of C++ takes several lines, and its ends identify the kernel."""
+_RANK_FIRST = re.compile(r"^(<b>)r(?=anks? \d)")
+"""A place at the beginning of a sentence."""
 _ONE = re.compile(r"^ (call|block|cell|pair|event|kernel|launch|step|epoch|class)(?:es|s)\b")
 
 
@@ -139,7 +141,7 @@ def fill_sentence(text: str, rows: FindingContext, row: int) -> str:
             parts.append(_fill_text(clause[1], rows, row))
         at = clause.end()
     sentence = "".join([*parts, _fill_text(text[at:], rows, row)])
-    return sentence[:1].upper() + sentence[1:]
+    return _RANK_FIRST.sub(r"\1R", sentence[:1].upper() + sentence[1:])
 
 
 def _has_value(placeholder: re.Match[str], rows: FindingContext, row: int) -> bool:

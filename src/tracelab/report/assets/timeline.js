@@ -6,7 +6,8 @@
   if (!block) return;
   const { parts, levels, runs } = tracelab.json("timeline");
   const { accumulate, binOf, sum, most } = tracelab.bins;
-  const BAND = 64, TRACK = 26, LABEL = 18, AXIS = 22, LEFT = 8;
+  const BAND = 64, LOW_BAND = 36, TRACK = 26, LABEL = 18, AXIS = 22, LEFT = 8;
+  const MOST_TALL = 4; // bands of more devices are low, and without tracks until these are wanted
   const TRACKS = [
     // The mean of a bin in front of its maximum: equal means can have different maxima.
     { name: "kernels in flight", of: "kernel_ns", most: "max_kernels", unit: "", ink: "compute", mean: true },
@@ -43,7 +44,20 @@
     const status = bar.appendChild(tracelab.element("span", "", { class: "timeline-status", role: "status", "aria-live": "polite" }));
     const tip = tracelab.element("div", undefined, { class: "timeline-tip", hidden: "" });
     const axis = canvas(target, AXIS + 14, "Time axis");
-    const bands = run.devices.map((device) => band(target, device));
+    const isTall = run.devices.length <= MOST_TALL;
+    const bands = run.devices.map((device) => band(target, device, isTall ? BAND : LOW_BAND));
+    if (!isTall && bands.some((each) => each.every.length)) {
+      const label = `Show ${[...new Set(bands.flatMap((each) => each.every.map((track) => track.name)))].join(", ")}`;
+      const tracks = tracelab.element("button", "Tracks", { type: "button", "aria-label": label, title: label, "aria-pressed": "false" });
+      const showTracks = (isShown) => {
+        tracks.setAttribute("aria-pressed", String(isShown));
+        for (const each of bands) setTracks(each, isShown ? each.every : []);
+        redraw();
+      };
+      tracks.onclick = () => showTracks(tracks.getAttribute("aria-pressed") === "false");
+      bar.insertBefore(tracks, status);
+      for (const each of bands) setTracks(each, []);
+    }
     target.append(tip);
 
     let isScheduled = false;
@@ -107,7 +121,7 @@
       });
       const outside = length - parts.reduce((total, [name]) => total + sum(each.device.columns[name], start, end), 0);
       if (outside) rows.push(["not recorded", `${tracelab.readable(outside / length, "%")} of the bin: ${exact(outside)}`]);
-      for (const track of each.tracks) rows.push([track.name, figureOf(track, each.device, start, end, length)]);
+      for (const track of each.every) rows.push([track.name, figureOf(track, each.device, start, end, length)]);
       const title = `${each.title}: ${exact(run.edges[start] - first)} + ${exact(length)}`;
       tip.replaceChildren(tracelab.tip(title, rows));
       tip.hidden = false;
@@ -139,14 +153,20 @@
     else wanted.set(place, go);
   });
 
-  function band(target, device) {
-    const tracks = TRACKS.filter((track) => device.columns[track.of]);
+  function band(target, device, tall) {
+    const every = TRACKS.filter((track) => device.columns[track.of]);
     const title = `rank ${device.rank} · GPU ${device.device ?? "?"}`;
     const box = target.appendChild(tracelab.element("div", undefined, { class: "timeline-band" }));
     box.append(tracelab.element("h4", title));
-    const surface = canvas(box, BAND + tracks.length * (LABEL + TRACK), `${title}; + and − zoom, arrow keys move`);
-    surface.tabIndex = 0;
-    return { device, tracks, title, canvas: surface };
+    const made = { device, every, tall, title, canvas: canvas(box, tall, `${title}; + and − zoom, arrow keys move`) };
+    made.canvas.tabIndex = 0;
+    setTracks(made, every);
+    return made;
+  }
+
+  function setTracks(each, tracks) {
+    each.tracks = tracks;
+    each.canvas.style.height = each.tall + tracks.length * (LABEL + TRACK) + "px";
   }
 
   function canvas(target, height, label) {
@@ -209,7 +229,7 @@
     const stride = 1 << group.power;
     const begin = binOf(run, view.from) >> group.power << group.power, stop = Math.min(binOf(run, view.to - 1) + 1, run.edges.length - 1);
     const inks = parts.map(([, color]) => tracelab.color(color));
-    const tops = each.tracks.map((_, at) => BAND + LABEL + at * (LABEL + TRACK));
+    const tops = each.tracks.map((_, at) => each.tall + LABEL + at * (LABEL + TRACK));
     const highest = each.tracks.map((track) => {
       let peak = 0;
       for (let at = begin; at < stop; at += stride) {
@@ -226,9 +246,9 @@
     for (let at = begin; at < stop; at += stride) {
       const end = Math.min(at + stride, run.edges.length - 1), length = run.edges[end] - run.edges[at];
       const left = snapped(place(run.edges[at])), wide = Math.max(snapped(place(run.edges[end])) - left, 1 / ratio);
-      let bottom = BAND;
+      let bottom = each.tall;
       parts.forEach(([name], index) => {
-        const tall = BAND * sum(each.device.columns[name], at, end) / length;
+        const tall = each.tall * sum(each.device.columns[name], at, end) / length;
         if (!tall) return;
         pen.fillStyle = inks[index];
         pen.fillRect(left, bottom - tall, wide, tall);

@@ -104,8 +104,7 @@ RunLeads = Mapping[str, Sequence[Lead]]
 
 def plain_text(rendered: str) -> str:
     """Return a rendered sentence without its markup."""
-    text = html.unescape(re.sub(r"<[^>]+>", "", rendered)).replace("\u00a0", " ")
-    return f"R{text[1:]}" if text.startswith("rank ") else text
+    return html.unescape(re.sub(r"<[^>]+>", "", rendered)).replace("\u00a0", " ")
 
 
 def find_leads(
