@@ -311,6 +311,15 @@ class Lab:
         described = schema.described(table)
         return Result(described, f"{table}: a row is {schema.find_table(table).row}" if table else "")
 
+    def files(self, table: str) -> list[Path]:
+        """Return the Parquet files that hold the rows of a table, for other engines: `pl.scan_parquet(lab.files(…))`.
+
+        They are those of this moment; a later compaction deletes some.
+        """
+        self._refuse_scope("files")
+        parts = session.list_parts(self.store).parts.values()
+        return integrity.table_paths(self.store.resolve(), parts, schema.find_stored_table(table).name)
+
     def queries(self) -> Titles:
         """Return the names of the library's queries with their titles."""
         return Titles({name: query.title for name, query in library.library().items()})

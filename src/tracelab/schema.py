@@ -1008,6 +1008,13 @@ def described(name: str | None = None) -> pa.Table:
     )
 
 
+def find_stored_table(name: str) -> Table:
+    """Return a table that a store has as files. Raises UsageError for any other."""
+    if name not in BY_NAME:
+        raise UsageError(suggest_name("table", name, list(BY_NAME)))
+    return BY_NAME[name]
+
+
 def find_table(name: str) -> Table | ComputedTable:
     """Return a table, stored or computed, by its name. Raises UsageError for an unknown one."""
     table = BY_NAME.get(name) or COMPUTED_TABLES.get(name)

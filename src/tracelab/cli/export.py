@@ -13,6 +13,7 @@ from tracelab.foreign_text import print_lines
 
 if TYPE_CHECKING:
     from tracelab.export import ExportResult, Request
+    from tracelab.export.committed_files import Registered
 
 _EPILOG = """\b
 Examples:
@@ -21,6 +22,7 @@ Examples:
   tracelab export --from 1.5s --to 1600ms -o part.json
   tracelab export --speedscope -o resnet.speedscope.json
   tracelab export --collapsed --measure gpu -o resnet.txt
+  tracelab export --iceberg catalog --delta lab
 """
 
 _MEASURES = ("cpu", "gpu", "gpu_memory", "cpu_memory")
@@ -121,9 +123,21 @@ def summary_lines(done: ExportResult) -> list[str]:
         ),
         click.Option(["--by"], type=click.Choice(_FRAMES), help="Of stacks: their frames.  [default: stack]"),
         click.Option(["--force"], is_flag=True, help="Overwrite an existing file."),
+        click.Option(
+            ["--iceberg"],
+            type=click.Path(path_type=Path, file_okay=False),
+            metavar="DIR",
+            help="Instead register the store's Parquet files as Iceberg tables of a SQLite catalog in this folder.",
+        ),
+        click.Option(
+            ["--delta"],
+            type=click.Path(path_type=Path, file_okay=False),
+            metavar="DIR",
+            help="Instead register them as Delta tables in this folder, which may be the store's.",
+        ),
     ],
 )
-def command(
+def command(  # noqa: PLR0913  one for each option
     *,
     store: Path | None,
     output: Path | None,
@@ -131,6 +145,8 @@ def command(
     stacks: str | None,
     measure: str | None,
     by: str | None,
+    iceberg: Path | None,
+    delta: Path | None,
     **selection: Any,  # noqa: ANN401  options have all types
 ) -> None:
     """Write a run as a trace for https://ui.perfetto.dev and other viewers of Chrome's JSON format.
@@ -140,7 +156,13 @@ def command(
     `tracelab view` opens the trace directly. With --speedscope or --collapsed the stacks of Python frames and ops are
     written, with what they cost: `tracelab query stacks` defines it.
 
+    --iceberg and --delta register the store's files in catalogs, for Spark, Trino and others; no file is copied. Export
+    again after an ingest: new files are added, and those of dropped sources removed. Both need the extra `tables`.
+
     """
+    if iceberg is not None or delta is not None:
+        _register(store, iceberg, delta, [output, stacks, measure, by, *selection.values()])
+        return
     if stacks is not None:
         _export_stacks(store, stacks, output, {"measure": measure, "by": by, **selection}, force=force)
         return
@@ -164,6 +186,30 @@ def command(
         done = results[0]
     for line in summary_lines(done):
         print_lines(line, err=True)
+
+
+def _register(store: Path | None, iceberg: Path | None, delta: Path | None, others: list[Any]) -> None:
+    """Register the files of a store in catalogs; options that select rows are refused: files have all of them."""
+    from tracelab import schema
+    from tracelab.export.delta import register_delta
+    from tracelab.export.iceberg import CATALOG, register_iceberg
+
+    if any(value not in (None, False, ()) for value in others):
+        raise UsageError("--iceberg and --delta register whole files: leave out options that select rows or a format")
+    root = schema.store_address(store)
+    for folder in (iceberg, delta):
+        for place in (root, folder):
+            if place is not None and "://" in str(place).replace(":/", "://", 1):
+                raise UsageError(f"{place}: catalogs are made of stores on disk, in folders on disk")
+    assert isinstance(root, Path)  # noqa: S101 - URLs are refused above
+    if iceberg is not None:
+        print_lines(_describe(f"iceberg {iceberg / CATALOG}", register_iceberg(root, iceberg)), err=True)
+    if delta is not None:
+        print_lines(_describe(f"delta {delta}", register_delta(root, delta)), err=True)
+
+
+def _describe(place: str, done: Registered) -> str:
+    return f"{place}: {done.files:,} files of {done.tables} tables; {done.added:,} added, {done.removed:,} removed"
 
 
 def _export_stacks(
