@@ -19,6 +19,7 @@ _SYNC = re.compile(r"(Device|Ctx|Context|Thread|Stream|Event|Queue)Synchronize")
 _COPY = re.compile(r"^(cuda|cu|hip)Memcpy")
 _WAIT = re.compile(r"StreamWaitEvent")
 _RECORD_ONE = {"Stream": "stream", "Queue": "stream", "Event": "event"}
+_NONE_OF_THEM = np.zeros(0, dtype=np.int64)
 STREAM_WAIT = "Stream Wait Event"
 
 
@@ -183,15 +184,24 @@ def _inferred_waits(recording: Recording, launches: Launches, streams: Streams) 
     fits = (place < len(order)) & (launches.thread[after] == cpu.lane[waits])
     waits, after = waits[fits], after[fits]
     latest, before = np.full(len(waits), -1), np.full(len(waits), -1)
+    of_process = _places_by_process(cpu.process[waits])
     for process, _, _, lane in streams.lanes:
-        row = launches.last_on(np.full(len(waits), lane), cpu.start[waits])
+        own = of_process.get(process, _NONE_OF_THEM)
+        row = launches.last_on(np.full(len(own), lane), cpu.start[waits[own]])
         ends = np.where(row >= 0, gpu.end[row], -1)
         better = (
-            (cpu.process[waits] == process) & (gpu.lane[after] != lane) & (row >= 0) & (ends > latest)
-            & (ends <= gpu.start[after] + CLOCK_NOISE_NS)
+            (gpu.lane[after[own]] != lane) & (row >= 0) & (ends > latest[own])
+            & (ends <= gpu.start[after[own]] + CLOCK_NOISE_NS)
         )  # fmt: skip
-        latest, before = np.where(better, ends, latest), np.where(better, row, before)
+        latest[own[better]], before[own[better]] = ends[better], row[better]
     return after, before, np.ones(len(waits), dtype=bool)
+
+
+def _places_by_process(process: Array) -> dict[int, Array]:
+    """Return the places of each process's rows: to compare all rows with each stream takes quadratic time in ranks."""
+    order = np.argsort(process, kind="stable")
+    numbers, first = np.unique(process[order], return_index=True)
+    return dict(zip(numbers.tolist(), np.split(order, first[1:]), strict=True))
 
 
 def _call_start(calls: Calls, keys: Array, otherwise: Array) -> Array:
@@ -233,15 +243,17 @@ def awaited_by_calls(
     kind = kinds[rows]
 
     def offer(some: Array, row: Array, *, slack_ns: int) -> None:
+        """Take the rows that fit better for some of the calls, given by their places."""
         ends = np.where(row >= 0, gpu.end[row], -1) if gpu.count else np.full(len(row), -1)
-        fits = some & (ends > latest) & (ends <= cpu.end[rows] + slack_ns)
-        best[fits], latest[fits] = row[fits], ends[fits]
+        fits = (ends > latest[some]) & (ends <= cpu.end[rows[some]] + slack_ns)
+        best[some[fits]], latest[some[fits]] = row[fits], ends[fits]
 
     offer_copies = kind == "copy"
     own = _own_rows(gpu, cpu.key[rows])
     if gpu.count:
         half = cpu.end[rows] - gpu.end[own] <= gpu.end[own] - cpu.start[rows]
-        offer(offer_copies & (own >= 0) & half, own, slack_ns=0)
+        copies = np.flatnonzero(offer_copies & (own >= 0) & half)
+        offer(copies, own[copies], slack_ns=0)
     noted = _sync_of(syncs, cpu.key[rows])
     has_note = noted >= 0
     if len(syncs.start):
@@ -249,16 +261,16 @@ def awaited_by_calls(
         lane[has_note] = _noted_stream(syncs, noted[has_note], streams)
         record = _call_start(calls, syncs.awaited_key[noted], cpu.start[rows])
         known = has_note & (lane >= 0)
-        offer(known, launches.last_on(lane, np.minimum(record, cpu.start[rows])), slack_ns=DEVICE_NOISE_NS)
+        before_call = np.minimum(record, cpu.start[rows])
+        offer(np.flatnonzero(known), launches.last_on(lane, before_call)[known], slack_ns=DEVICE_NOISE_NS)
     else:
         known = np.zeros(len(rows), dtype=bool)
-    unknown = ~known & ~offer_copies
+    unknown = np.flatnonzero(~known & ~offer_copies)
+    of_process = _places_by_process(cpu.process[rows[unknown]])
     for process, _, _, each in streams.lanes:
-        offer(
-            unknown & (cpu.process[rows] == process),
-            launches.last_on(np.full(len(rows), each), cpu.start[rows]),
-            slack_ns=DEVICE_NOISE_NS // 10,
-        )
+        some = unknown[of_process.get(process, _NONE_OF_THEM)]
+        last = launches.last_on(np.full(len(some), each), cpu.start[rows[some]])
+        offer(some, last, slack_ns=DEVICE_NOISE_NS // 10)
     waiting = best >= 0
     return np.union1d(rows[kind != "copy"], rows[waiting]), rows[waiting], best[waiting]
 
