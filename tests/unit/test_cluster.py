@@ -1,15 +1,23 @@
 """`tracelab ingest --cluster`: the rows of one process, also where a worker is killed; mistakes are one sentence."""
 
+import os
+import shutil
+import signal
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.traces import write_trace
+from tests.unit.test_archives import tar
 from tracelab.errors import UsageError
+from tracelab.ingest import pipeline
 from tracelab.ingest.pipeline import ingest
 from tracelab.store import session
 
@@ -56,3 +64,114 @@ def test_without_dask_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(UsageError, match=r"pip install 'tracelab\[cluster\]'"):
         ingest([tmp_path], tmp_path / "lab", cluster="local:2")
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Small ranks, which are read together, and a file without profiler data."""
+    folder = tmp_path_factory.mktemp("cluster") / "job"
+    folder.mkdir()
+    for rank in range(SMALL):
+        write_trace(folder / f"rank{rank}.json", kernels=3 + rank, rank=rank)
+    (folder / "notes.txt").write_text("text")
+    return folder
+
+
+EXPECTED = [(rank, 3 + rank) for rank in range(SMALL)]
+
+
+def run_ingest(folder: Path, job: Path, spec: str) -> subprocess.CompletedProcess[str]:
+    """Ingest in a process of its own, started in a folder that no worker has."""
+    command = [sys.executable, "-m", "tracelab", "ingest", job, "--store", "lab", "--run", "job", "--cluster", spec]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_a_scheduler_and_a_worker_elsewhere_store_the_same_rows(tmp_path: Path, job: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    dask = [sys.executable, "-m", "dask"]
+    options = {"cwd": "/", "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    scheduler = [*dask, "scheduler", "--host", address, "--no-dashboard"]
+    worker = [*dask, "worker", address, "--nthreads", "1", "--no-dashboard", "--no-nanny"]
+    with subprocess.Popen(scheduler, **options) as first, subprocess.Popen(worker, **options) as second:
+        done = run_ingest(tmp_path, job, address)
+        for process in (second, first):
+            process.terminate()
+    assert done.returncode == 0, done.stderr
+    assert [row[:2] for row in kernels(tmp_path / "lab")] == EXPECTED
+    assert f"{SMALL} stored, 1 no profiler data" in done.stderr
+
+
+SBATCH = """#!/bin/sh
+for script; do :; done
+number=$$
+cp "$script" "$FAKE_SLURM/$number.sh"
+setsid sh "$FAKE_SLURM/$number.sh" >"$FAKE_SLURM/$number.log" 2>&1 </dev/null &
+echo $! >"$FAKE_SLURM/$number.pid"
+echo "Submitted batch job $number"
+"""
+SCANCEL = """#!/bin/sh
+for number; do echo "$number" >>"$FAKE_SLURM/canceled"; kill -- "-$(cat "$FAKE_SLURM/$number.pid")"; done
+"""
+
+
+@pytest.fixture
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Commands of SLURM that run jobs here; yields the folder of what they did."""
+    commands, state = tmp_path / "bin", tmp_path / "slurm"
+    commands.mkdir()
+    state.mkdir()
+    for name, text in {"sbatch": SBATCH, "scancel": SCANCEL, "squeue": "#!/bin/sh\n"}.items():
+        (commands / name).write_text(text)
+        (commands / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{commands}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("FAKE_SLURM", str(state))
+    for name, value in {"CORES": "1", "MEMORY": "2GB", "INTERFACE": "lo", "LOG_DIRECTORY": str(state)}.items():
+        monkeypatch.setenv(f"DASK_JOBQUEUE__SLURM__{name}", value)
+    yield state
+    for process in state.glob("*.pid"):
+        with suppress(ProcessLookupError):
+            os.killpg(int(process.read_text()), signal.SIGKILL)
+
+
+def test_jobs_of_slurm_store_the_same_rows_and_are_canceled(tmp_path: Path, slurm: Path, job: Path) -> None:
+    done = run_ingest(tmp_path, job, "slurm:1")
+    assert done.returncode == 0, done.stderr
+    assert [row[:2] for row in kernels(tmp_path / "lab")] == EXPECTED
+    (script,) = slurm.glob("*.sh")
+    assert "#SBATCH --mem=2G" in script.read_text()
+    assert (slurm / "canceled").read_text().split() == [script.stem]
+
+
+def test_a_job_that_slurm_refuses_is_one_sentence(tmp_path: Path, slurm: Path, job: Path) -> None:
+    (tmp_path / "bin" / "sbatch").write_text("#!/bin/sh\necho 'sbatch: error: Invalid account' >&2\nexit 1\n")
+    done = run_ingest(tmp_path, job, "slurm:1")
+    message = "tracelab: --cluster slurm: sbatch refuses the job: sbatch: error: Invalid account\n"
+    assert (done.returncode, done.stderr) == (2, message)
+
+
+def test_what_slurm_needs_is_named(tmp_path: Path, slurm: Path, job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DASK_JOBQUEUE__SLURM__MEMORY")
+    done = run_ingest(tmp_path, job, "slurm:1")
+    assert "set DASK_JOBQUEUE__SLURM__CORES and DASK_JOBQUEUE__SLURM__MEMORY" in done.stderr
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match="needs sbatch, which is not on PATH"):
+        ingest([job], tmp_path / "lab", cluster="slurm:1")
+
+
+def test_a_worker_on_another_machine_unpacks_its_members_anew(
+    tmp_path: Path, job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Delete the copies of the process that plans, as if the worker had no access to its disk."""
+    archive = tmp_path / "all.tar"
+    archive.write_bytes(tar({f"job/{path.name}": path.read_bytes() for path in job.iterdir()}))
+
+    def execute_elsewhere(units, store, jobs, *, replace, progress):  # type: ignore[no-untyped-def]
+        shutil.rmtree(units[0][0].candidate.path.parents[1])
+        return [result for unit in units for result in pipeline._execute_quietly(unit, store.address, replace=replace)]
+
+    monkeypatch.setattr(pipeline, "_execute_here", execute_elsewhere)
+    with pytest.raises(KeyError):  # the paths of results are those of the new copies; a cluster's are mapped back
+        ingest([archive], tmp_path / "lab", run="job")
+    assert [row[:2] for row in kernels(tmp_path / "lab")] == EXPECTED

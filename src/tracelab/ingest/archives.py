@@ -78,13 +78,15 @@ _Read = Callable[[], IO[bytes]]
 _Member = tuple[str, _Read | Refusal]
 
 
-def unpack(archive: Path, name: Path, folder: Path) -> Unpacked:
-    """Copy the members that a reader may read below `folder`; `name` is the absolute path that users know."""
+def unpack(archive: Path, name: Path, folder: Path, is_wanted: Callable[[str], bool] = lambda _: True) -> Unpacked:
+    """Copy the wanted members that a reader may read below `folder`; `name` is the absolute path that users know."""
     copies = Copies(folder, name.with_name(name.name + MEMBER_MARK))
     refused: dict[Refusal, list[str]] = {}
     ended = None
     try:
         for member, read in _iterate_members(archive):
+            if not is_wanted(member):
+                continue
             if refusal := read if isinstance(read, Refusal) else _copy_member(member, read, copies):
                 refused.setdefault(refusal, []).append(member)
     except ArchiveError as error:

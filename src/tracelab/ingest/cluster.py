@@ -3,9 +3,10 @@
 import importlib
 import logging
 import re
+import shutil
 from collections.abc import Iterator
 from concurrent.futures import Executor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from tracelab.errors import UsageError
@@ -64,6 +65,32 @@ def _open_cluster(distributed: Any, spec: str, opened: ExitStack) -> Any:  # noq
     if match["kind"] == "local":
         options = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": logging.CRITICAL}
         return opened.enter_context(distributed.LocalCluster(n_workers=workers, **options))
-    jobs = opened.enter_context(importlib.import_module("dask_jobqueue").SLURMCluster())
-    jobs.scale(jobs=workers or 1)
+    return _submit_jobs(workers or 1, opened)
+
+
+def _submit_jobs(count: int, opened: ExitStack) -> Any:  # noqa: ANN401
+    """Submit jobs to SLURM, each a worker. Raises UsageError where sbatch refuses them."""
+    if shutil.which("sbatch") is None:
+        raise UsageError("--cluster slurm needs sbatch, which is not on PATH; run this on a login node of the cluster")
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # it would print the traceback of a refusal
+    try:
+        jobs = importlib.import_module("dask_jobqueue").SLURMCluster()
+    except ValueError as error:
+        raise UsageError(
+            "--cluster slurm needs the cores and the memory of a job; set DASK_JOBQUEUE__SLURM__CORES and "
+            "DASK_JOBQUEUE__SLURM__MEMORY, or write them to ~/.config/dask/jobqueue.yaml"
+        ) from error
+    opened.callback(_close_jobs, jobs)
+    for _ in range(count):
+        jobs.worker_spec.update(jobs.new_worker_spec())
+    try:
+        jobs.sync(jobs._correct_state)  # as jobs.scale() does, which returns before and reports no refusal
+    except RuntimeError as error:
+        refusal = str(error).rpartition("stderr:")[2].strip().splitlines() or [str(error).splitlines()[0]]
+        raise UsageError(f"--cluster slurm: sbatch refuses the job: {refusal[0]}") from error
     return jobs
+
+
+def _close_jobs(jobs: Any) -> None:  # noqa: ANN401
+    with suppress(AssertionError):  # that a job was submitted
+        jobs.close()

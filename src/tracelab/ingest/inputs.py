@@ -1,7 +1,7 @@
 """Copy the sources in archives and at URLs, and count what is none."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from tracelab.errors import StoreError
@@ -9,7 +9,7 @@ from tracelab.file_urls import is_file_url, parse_file_url
 from tracelab.foreign_text import escape_controls, escape_path
 from tracelab.ingest import objects
 from tracelab.ingest.archives import unpack
-from tracelab.ingest.copies import Copies, original_path
+from tracelab.ingest.copies import MEMBER_MARK, Copies, copy_path, original_path
 from tracelab.ingest.discovery import (
     RANK_LOG,
     RUN_JSON,
@@ -47,6 +47,39 @@ def copy_objects(url: str, folder: Path) -> Iterator[Path | Refused]:
         yield Refused(place, f"{escape_path(place)}: {sentence}{escape_controls(copied.unnamed[0])}")
     if copied.ended:
         yield Refused(place, f"{escape_path(place)}: {copied.ended}")
+
+
+def restore_copies(paths: Sequence[Path], folder: Path) -> dict[Path, Path]:
+    """Return a copy below `folder` for each path that is a copy and is not there: it was made on another machine.
+
+    Raises StoreError, FileNotFoundError and OSError where what it was copied from cannot be read here.
+    """
+    restored: dict[Path, Path] = {}
+    members: dict[str, list[Path]] = {}
+    for path in paths:
+        original = original_path(path)
+        if original is path or path.exists():
+            continue
+        restored[path] = copy_path(folder, original)
+        container, mark, _ = escape_path(original).partition(f"{MEMBER_MARK}/")
+        if mark:
+            members.setdefault(container, []).append(original)
+        else:
+            objects.download(container, folder)
+    for container, names in members.items():
+        archive = Path(container)
+        if "://" in container:
+            archive = objects.download(container, folder).paths[0]
+        root = Path(f"{original_path(archive)}{MEMBER_MARK}")
+        wanted = [str(name.relative_to(root)) for name in names]
+        unpack(archive, original_path(archive), folder, lambda member, wanted=wanted: _is_in(member, wanted))  # type: ignore[misc]
+    return restored
+
+
+def _is_in(member: str, wanted: Sequence[str]) -> bool:
+    """Return whether a member is one of these files, or in one of these folders."""
+    name = str(PurePosixPath(member))
+    return any(name == each or name.startswith(f"{each}/") for each in wanted)
 
 
 def probe_members(archive: Path, store: Path | str, folder: Path) -> Iterator[Candidate | Refused]:

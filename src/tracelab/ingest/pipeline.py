@@ -5,7 +5,7 @@ import os
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
@@ -88,6 +88,9 @@ _DISK_LIMITS = {
     errno.EDQUOT: "the quota of its disk is used up; free space",
     errno.EFBIG: "a file reached the file size limit; raise it (ulimit -f)",
 }
+
+
+_LOST_SCHEDULER = "the connection to the Dask scheduler was lost; ingest again, and what is stored stays"
 
 
 class StoppedError(TracelabError):
@@ -256,29 +259,65 @@ def _execute_on_cluster(
     from tracelab.ingest.cluster import open_executor, worker_died
 
     counter = ProgressCounter(progress, sum(map(_count_bytes, units)), threading.Event())
-    results: list[FileResult] = []
     place = store.absolute() if isinstance(store, Path) else store
+    results: list[FileResult] = []
+    futures: dict[Future[list[FileResult]], Unit] = {}
+
     with open_executor(spec) as pool:
-        futures = [pool.submit(_execute_quietly, _with_absolute_paths(unit), place, replace=replace) for unit in units]
-        for unit, future in zip(units, futures, strict=True):
-            future.add_done_callback(lambda _, unit=unit: counter.add(_count_bytes(unit)))  # type: ignore[misc]
-        try:
-            for unit, future in zip(units, futures, strict=True):
-                if (error := future.exception()) and worker_died(error):
-                    results.extend(_failed_result(item, _describe_death(item)) for item in unit)
-                    continue
+
+        def submit(unit: Unit) -> Future[list[FileResult]]:
+            future = pool.submit(_execute_quietly, _with_absolute_paths(unit), place, replace=replace)
+            futures[future] = unit
+            return future
+
+        def collect(future: Future[list[FileResult]]) -> None:
+            unit = futures[future]
+            if (error := future.exception()) and worker_died(error):
+                if len(unit) > 1:  # one of its files may be to blame
+                    for alone in [submit((item,)) for item in unit]:
+                        collect(alone)
+                    return
+                results.append(_failed_result(unit[0], _describe_death(unit[0])))
+            else:
                 pairs = zip(unit, future.result(), strict=True)
                 results.extend(changed(result, path=item.candidate.path) for item, result in pairs)
-        except BaseException:
+            counter.add(_count_bytes(unit))
+
+        try:
+            for future in as_completed([submit(unit) for unit in units]):
+                collect(future)
+        except CancelledError as error:
+            raise StoppedError(_LOST_SCHEDULER) from error
+        finally:
             for future in futures:
                 future.cancel()
-            raise
     return results
 
 
 def _execute_quietly(unit: Unit, store: Path | str, *, replace: bool) -> list[FileResult]:
     """Execute a unit on a worker, which reports when it is done."""
-    return execute(unit, Store(store), 1, replace=replace, progress=lambda _: None)
+    with copies_folder() as create_copies:
+        restored = _restore_copies(unit, create_copies)
+        return execute(restored, Store(store), 1, replace=replace, progress=lambda _: None)
+
+
+def _restore_copies(unit: Unit, create_copies: Callable[[], Path]) -> Unit:
+    """Copy members and objects here if the copies are on another machine. Those that cannot be copied fail later."""
+    if all(item.candidate.path.exists() for item in unit):
+        return unit
+    from tracelab.ingest.inputs import restore_copies
+
+    restored: dict[Path, Path] = {}
+    with suppress(StoreError, OSError):
+        restored = restore_copies([item.candidate.path for item in unit], create_copies())
+
+    def restore(item: RunAssignment) -> RunAssignment:
+        copy = restored.get(item.candidate.path)
+        if copy is None or not copy.exists():
+            return item
+        return changed(item, candidate=changed(item.candidate, path=copy, stamp=stamp_file(copy)))
+
+    return tuple(map(restore, unit))
 
 
 def _describe_death(item: RunAssignment) -> str:
