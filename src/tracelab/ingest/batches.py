@@ -18,7 +18,7 @@ Unit: TypeAlias = tuple[RunAssignment, ...]
 
 _SMALL_BYTES = 4 << 20
 """For files of less, what each costs weighs more than its content."""
-_LEAST_TOGETHER, _MOST_TOGETHER = 16, 64
+_LEAST_TOGETHER, _MOST_TOGETHER = 4, 64
 """How many small files become one commit; the most bound memory, and what is lost when a worker dies."""
 
 

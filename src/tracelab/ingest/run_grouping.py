@@ -34,6 +34,10 @@ _RANK_NAME = re.compile(r"(worker|rank)[-_]?\d+(\.\d{13,19})?\.pt\.trace\.json(\
 """The names that the handler writes for a `worker_name` that is only a rank: the run is in the folder's name alone."""
 
 
+_ONLY_RANK = re.compile(r"(worker|rank)[-_]?\d+", re.IGNORECASE)
+"""A name that is only a rank: others of its job may come later, so that the run has the folder's name."""
+
+
 @dataclass(frozen=True)
 class RunAssignment:
     """A file and the run it will be stored in; with its hash, where grouping needed it."""
@@ -454,6 +458,7 @@ def _naming_parts(group: list[Candidate]) -> tuple[str, ...]:
     """Return the parts of the path that names a run: its file's, or its folder's where it can have several files."""
     path = resolve_original(group[0].path)
     path = Path(*(_SUFFIXES.sub("", part[:-1]) if part.endswith(MEMBER_MARK) else part for part in path.parts))
-    if len(group) > 1 or _handler_process(path.name) or _RANK_NAME.fullmatch(path.name):
+    is_one_of_several = (group[0].probe.world_size or 0) > 1 and _ONLY_RANK.fullmatch(_SUFFIXES.sub("", path.name))
+    if len(group) > 1 or _handler_process(path.name) or _RANK_NAME.fullmatch(path.name) or is_one_of_several:
         return path.parent.parts[1:] or ("run",)
     return (*path.parts[1:-1], _SUFFIXES.sub("", path.name) or path.name)
