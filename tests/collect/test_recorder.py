@@ -6,7 +6,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tracelab.collect.recording.recorder import Recorder
 from tracelab.collect.recording.step_times import StepTimes
@@ -63,6 +66,21 @@ def test_writing_the_record_is_no_part_of_a_step() -> None:
     assert log.calls == ["prepare", "start", "change", "ProfilerStep#1", "stop", "save", "change"]
     assert [row["step"] for row in log.rows] == [1, 2, 3]
     assert all(0 <= row["dur_ns"] < _PAUSE_S * 1e9 / 2 for row in log.rows)
+
+
+@pytest.mark.parametrize(("since_s", "recorded"), [(-60, ["ProfilerStep#1", "ProfilerStep#2"]), (60, [])])
+def test_a_request_counts_that_was_made_while_the_process_started(
+    tmp_path: Path, since_s: float, recorded: list[str]
+) -> None:
+    request = tmp_path / "record"
+    request.touch()
+    log: Any = Log()
+    recorder = Recorder(Window(on_demand=True, active=2), log, StepTimes(lambda: log))
+    recorder.begin(request, since_s=time.time() + since_s)
+    for _ in range(6):
+        recorder.step()
+    recorder.finish()
+    assert [call for call in log.calls if call.startswith("ProfilerStep")] == recorded
 
 
 TRACED = """

@@ -48,15 +48,16 @@ def is_installed() -> bool:
     return bool(_handles)
 
 
-def install(task_file: str, torch: Any) -> None:  # noqa: ANN401  torch carries no types here
-    """Record this process as the task requests.
+def install(task_file: str, torch: Any, started: float | None = None) -> None:  # noqa: ANN401  torch carries no types here
+    """Record this process, which started at a Unix time, as the task requests.
 
     A process of `multiprocessing`, and one that is forked, is recorded only once an optimizer steps in it.
     """
     program = find_program(getattr(sys, "orig_argv", sys.argv))
     if program in _LAUNCHERS or Path(program).name in _LAUNCHERS:
         return
-    task = json.loads(Path(task_file).read_text("utf-8")) | {"processes": str(Path(task_file).parent)}
+    task = json.loads(Path(task_file).read_text("utf-8"))
+    task |= {"processes": str(Path(task_file).parent), "started": started or time.time()}
     os.register_at_fork(after_in_child=lambda: _install_in_child(task, torch))
     if program.startswith("from multiprocessing."):
         _install_at_first_step(task, torch)
@@ -83,7 +84,7 @@ def _install_in_child(task: dict[str, Any], torch: Any) -> None:  # noqa: ANN401
         _recordings.pop().leave_to_parent()
     while _handles:
         _handles.pop().remove()
-    _install_at_first_step(task, torch)
+    _install_at_first_step(task | {"started": time.time()}, torch)
 
 
 def _install_at_first_step(task: dict[str, Any], torch: Any) -> None:  # noqa: ANN401
@@ -128,7 +129,7 @@ class ProgramRecording:
             pid=self._pid,
             host=socket.gethostname(),
             program=Path(sys.argv[0] if sys.argv else "").name,
-            started=time.time(),
+            started=self._task["started"],
             versions=describe_versions(torch),
         )
         _handles.append(_after_each_optimizer_step(self.on_optimizer_step))
@@ -139,7 +140,7 @@ class ProgramRecording:
             self._handle_signals()
         if isinstance(self._profiler, ProgramKineto):
             self._profiler.call_before_others(self.recorder.yield_profiler)
-        self.recorder.begin(self._run_folder / REQUEST)
+        self.recorder.begin(self._run_folder / REQUEST, since_s=self._task["started"])
         self._write_record()
 
     def rank(self) -> Rank:

@@ -103,10 +103,15 @@ class Recorder:
             or (limit is not None and self.windows >= limit and not self.is_recording)
         )
 
-    def begin(self, request_file: Path | None = None) -> None:
-        """Begin at the program's start: record at once if the window begins there, and start the clock."""
+    def begin(self, request_file: Path | None = None, since_s: float = float("inf")) -> None:
+        """Begin at the program's start: record at once if the window begins there, and start the clock.
+
+        A request since this Unix time counts, though the recording could not yet see it.
+        """
         if request_file is not None and self.window.on_demand:
-            self._watched = request_file, _touched_ns(request_file)
+            touched_ns = _touched_ns(request_file)
+            self._watched = request_file, touched_ns
+            self._requested = touched_ns is not None and touched_ns >= since_s * 1e9
         _recorders.add(self)
         self.times.begin(with_step=self._begins_with_step)
         at_once = self.window.is_due(0, 0.0, requested=False) if self._begins_with_step else False

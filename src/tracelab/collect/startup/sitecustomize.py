@@ -6,6 +6,7 @@ Python 3, so it imports only modules that start-up has imported, and nothing of 
 
 import os
 import sys
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ class _TorchFinder:
 
     def __init__(self, task: str) -> None:
         self._task = task
+        self._started = time.time()
         self._searching = False
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> "ModuleSpec | None":  # noqa: ARG002
@@ -43,13 +45,13 @@ class _TorchFinder:
                 if self in sys.meta_path:
                     sys.meta_path.remove(self)
                 execute(module)
-                _install(self._task, module)
+                _install(self._task, module, self._started)
 
             loader.exec_module = execute_and_install
         return spec
 
 
-def _install(task: str, torch: "ModuleType") -> None:
+def _install(task: str, torch: "ModuleType", started: float) -> None:
     """Import tracelab from where the recording command runs, and start its recording; never fail the program."""
     try:
         package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
@@ -62,7 +64,7 @@ def _install(task: str, torch: "ModuleType") -> None:
             spec.loader.exec_module(sys.modules["tracelab"])  # type: ignore[union-attr]
         from tracelab.collect.recording.hook import install
 
-        install(task, torch)
+        install(task, torch, started)
     except Exception as error:  # noqa: BLE001  any error here is the recording's, not the program's
         _note(task, "hook-error", "%s: %s (Python %s)" % (type(error).__name__, error, sys.version.split()[0]))  # noqa: UP031
 
