@@ -11,7 +11,9 @@
 -- /// query
 -- title = "Op summary"
 -- needs = ["ops"]
--- show = ["run", "rank", "op", "calls", "self_ns", "of_op_self_sum_ratio", "total_ns", "gpu_ns"]
+-- show = [
+--     "run", "rank", "op", "shapes", "module", "stack", "calls", "self_ns", "of_op_self_sum_ratio", "gpu_ns", "total_ns",
+-- ]
 -- chart = { kind = "bars", x = "op", y = ["self_ns"], by = "run" }
 -- hints = [
 --     { when = "$by = 'shape' and not exists (from ops where input_shapes is not null and matches(run, $run) and matches(rank, $rank))", text = "shapes are not recorded; record them with record_shapes=True of the PyTorch profiler" },

@@ -97,6 +97,7 @@ def count(store: Path, table: str, **scope: Any) -> int:
         ({"within": "^forward$"}, ["mm"]),
         ({"within": "backward"}, ["mm_backward", "sum"]),
         ({"within": "Linear"}, ["mm"]),
+        ({"within": "^nn.Module: Lin"}, ["mm"]),
         ({"within": "aten::mm"}, ["late", "mm"]),
         ({"within": "MmBackward"}, ["mm_backward", "sum"]),
         ({"within": "MmBackward", "by": "execution"}, None),
@@ -223,6 +224,12 @@ def test_an_option_takes_a_choice_of_the_query_and_a_time_of_the_scope(two_steps
     assert roofline(two_steps, "--from", "130ns", "--from", "shapes", "--to", "1ms") == (part, note)
     _, note = roofline(two_steps, "--from", "shape")
     assert note == "tracelab: --from 'shape' is neither counters, shapes, both nor a time, such as 350ms\n"
+
+
+def test_a_query_without_its_rows_names_the_choice_whose_rows_the_store_has(two_steps: Path) -> None:
+    _, note = roofline(two_steps)
+    assert note.startswith("tracelab: roofline needs kernel_metrics, and the store has none; to get them: ")
+    assert note.endswith("; without them: --from shapes, of ops\n")
 
 
 def summary(store: Path, *scope: str) -> str:

@@ -93,7 +93,9 @@ def referenced_sql(query: Query, values: Mapping[str, Value] | None = None) -> s
         return "\n".join((query.sql, *query.needs, "sources", "summaries"))
     bound = bind(query, values)
     hints = (hint.when for hint in query.hints)
-    return "\n".join((prune_blocks(query.sql, bound), *hints, *needed_tables(query, bound), "sources", "summaries"))
+    others = (table for param in query.params for tables in param.needs.values() for table in tables)
+    needed = (*needed_tables(query, bound), *others)
+    return "\n".join((prune_blocks(query.sql, bound), *hints, *needed, "sources", "summaries"))
 
 
 def read_runs(query: Query, values: Mapping[str, Value]) -> list[str] | None:
@@ -240,7 +242,17 @@ def _check_needs(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[st
     if tables:
         needs, hints = " or ".join(tables), capture_hints(tables)
         summary = _summary_hint(con, query, None)
-        raise NoDataError(f"{query.name} needs {needs}, and the store has none{summary}; to get them: {hints}")
+        other = _other_choice_hint(con, query, bound)
+        raise NoDataError(f"{query.name} needs {needs}, and the store has none{summary}; to get them: {hints}{other}")
+
+
+def _other_choice_hint(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[str, Value]) -> str:
+    """Name a choice of a parameter that needs other tables, if the store has all of them."""
+    for param in query.params:
+        for choice, tables in param.needs.items():
+            if choice != bound[param.name] and all(con.execute(f"from {table} limit 1").fetchall() for table in tables):
+                return f"; without them: --{param.name.replace('_', '-')} {choice}, of {' and '.join(tables)}"
+    return ""
 
 
 def _summary_hint(con: duckdb.DuckDBPyConnection, query: Query, run: Value) -> str:

@@ -36,6 +36,8 @@ _PYTHON_TYPES: dict[ParamType, tuple[type, ...]] = {
 }
 MOST_SHOWN = 8
 """At most so many columns of an answer are in a table, unless others are requested."""
+MOST_LISTED = 11
+"""At most so many columns are in `show`: a table has the first `MOST_SHOWN` of them that have values."""
 
 _KEYS = {"title", "needs", "chart", "like", "params", "columns", "report", "show", "subject", "hints"}
 _COMMON = "common"
@@ -379,8 +381,8 @@ def _like(entry: object) -> dict[str, str]:
 
 
 def _show(entry: object, columns: Mapping[str, str]) -> tuple[str, ...]:
-    if not isinstance(entry, list) or len(entry) > MOST_SHOWN or len(set(map(str, entry))) < len(entry):
-        raise _HeaderError("show", f"show needs a list of at most {MOST_SHOWN} different columns")
+    if not isinstance(entry, list) or len(entry) > MOST_LISTED or len(set(map(str, entry))) < len(entry):
+        raise _HeaderError("show", f"show needs a list of at most {MOST_LISTED} different columns")
     for name in entry:
         if name not in columns:
             hint = suggest_close("", str(name), columns)

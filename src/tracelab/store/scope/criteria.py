@@ -33,7 +33,9 @@ select coalesce(step, -1) as step, {PROCESS} as process, hash(run, source, rank)
 from steps_of('annotations', $step_name)"""
 
 _NAMES = """\
-select kind, name, regexp_matches(name, $within) as matches
+select
+    kind, name,
+    regexp_matches(name, $within) or (kind = 'module' and regexp_matches('nn.Module: ' || name, $within)) as matches
 from (
     select distinct 'range' as kind, name from annotations where scope = 'cpu'
     union all
