@@ -83,30 +83,34 @@ executions as not materialized (
     from kernels
     where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
-rows_seen as (  -- one number for each kind: 25 bits of a running sum count its rows, 20 the graphs
+activity as not materialized (
+    select run, source, rank, device, kind, start_ns, end_ns
+    from gpu_activity
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
+),
+rows_seen as (  -- from this bit on, 25 bits of a running sum count the rows of a kind, 20 the graphs
     select
-        run, source, rank, device, start_ns, end_ns,
-        case when class = 'communication' then 1::hugeint << 25 else 1 end as step
+        lane_key(run, source, rank, device, null) as key, start_ns, end_ns,
+        case when class = 'communication' then 25 else 0 end::tinyint as first_bit
     from with_class('executions')
     where has_valid_interval(start_ns, end_ns)
     union all
-    select run, source, rank, device, start_ns, end_ns, case when kind = 'graph' then 1::hugeint << 75 else 1::hugeint << 50 end
-    from gpu_activity
-    where kind <> 'kernel' and matches(run, $run) and matches(rank, $rank) and matches(device, $device)
-        and has_valid_interval(start_ns, end_ns)
+    select lane_key(run, source, rank, device, null), start_ns, end_ns, case when kind = 'graph' then 75 else 50 end::tinyint
+    from activity
+    where kind <> 'kernel' and has_valid_interval(start_ns, end_ns)
 ),
 lanes_seen as materialized (
     select
         lane, key, run, source, rank, device, shift_ns, a.first_ns, span_ns, bins,
         l.first_ns + shift_ns as start_ns,
         l.last_ns + shift_ns as end_ns
-    from lanes('rows_seen') as l
+    from lanes('activity') as l
     join placed using (run, source)
     join axes as a using (run)
 ),
 laned as not materialized (
-    select l.lane, r.start_ns + l.shift_ns as start_ns, r.end_ns + l.shift_ns as end_ns, r.step
-    from (select lane_key(run, source, rank, device, null) as key, start_ns, end_ns, step from rows_seen) as r
+    select l.lane, r.start_ns + l.shift_ns as start_ns, r.end_ns + l.shift_ns as end_ns, 1::hugeint << r.first_bit as step
+    from rows_seen as r
     join lanes_seen as l using (key)
     union all
     select lane, start_ns, end_ns, 1::hugeint << 95 from lanes_seen  -- between these, uncovered time is idle
