@@ -57,14 +57,14 @@ executions as not materialized (
     where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 kinds as (
-    select run, source, rank, device, name, start_ns, end_ns, dur_ns, class as part from with_class('executions')
+    select run, source, rank, device, name_id, start_ns, end_ns, class as part from with_class('executions')
 ),
 sums as (
     select
         run, rank, device, part,
         count(*) as kernels,
-        count(distinct name) as names,
-        coalesce(sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)), 0) as dur_ns
+        count(distinct name_id) as names,
+        coalesce(sum(end_ns - start_ns) filter (has_valid_interval(start_ns, end_ns)), 0) as dur_ns
     from kinds
     group by run, rank, device, part
 ),

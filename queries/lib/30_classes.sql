@@ -1,17 +1,22 @@
 -- classify(relation): the class of each distinct `name` of the relation, by the first rule that it matches
 -- (`kernel_rules`); 'unclassified' where none does. `collective` is set for communication only, 'unknown' where the
--- name does not show it. The rules run over distinct names: a million kernels have some hundred.
+-- name does not show it. The rules run over distinct names: a million kernels have some hundred. `name_id` is a number of
+-- the name, NULL for NULL: rows that are kept carry it in place of a long text.
 create or replace macro classify(relation) as table
-with _ruled as (select name, kernel_rule(name) as rule from (select distinct name from query_table(relation)))
+with _ruled as (
+    select name, kernel_rule(name) as rule, case when name is not null then row_number() over () end::integer as name_id
+    from (select distinct name from query_table(relation))
+)
 select
     _ruled.name,
     coalesce(kernel_rules.class, 'unclassified') as class,
     case when kernel_rules.class = 'communication' then coalesce(kernel_rules.collective, 'unknown') end as collective,
-    kernel_rules.pattern as rule
+    kernel_rules.pattern as rule,
+    _ruled.name_id
 from hint_small('_ruled') as _ruled
 left join kernel_rules using (rule);
 
-create or replace view kernel_classes as from classify('kernels');
+create or replace view kernel_classes as select name, class, collective, rule from classify('kernels');
 comment on view kernel_classes is 'one distinct kernel name and its class, by the rules of kernel_rules';
 comment on column kernel_classes.name is 'Kernel name.';
 comment on column kernel_classes.class is 'Class; unclassified where no rule matches.';
@@ -19,7 +24,7 @@ comment on column kernel_classes.collective is 'Kind of collective, of communica
 comment on column kernel_classes.rule is 'The pattern that matched.';
 
 -- with_noted_class(relation, named, notes): the rows of a relation of kernels (run, source, rank, pid, device, stream, name,
--- start_ns, end_ns, dur_ns, correlation, and maybe a `part` that stays) with class and collective. What the profiler noted about
+-- start_ns, end_ns, dur_ns, correlation, and maybe a `part` that stays) with class, collective and name_id. What the profiler noted about
 -- this very kernel (origin = 'kernel') wins over its name: such a kernel communicates, under any name. The range that
 -- launched a communication kernel (origin = 'range') names its collective: a kernel called SendRecv may be an all-to-all.
 -- `named` is a relation with the same names: where reading it is cheap, the rows need not be computed twice. `notes` are rows of
@@ -37,7 +42,7 @@ with _noted as (
 _joined as (
     select
         k.run, k.source, k.rank, k.device, k.part, k.name, k.start_ns, k.end_ns, k.dur_ns,
-        n.note_id,
+        n.note_id, c.name_id,
         n.collective as noted_collective,
         c.collective as named_collective,
         case when n.place = 0 then 'communication' else c.class end as class
@@ -50,7 +55,7 @@ _joined as (
         and k.start_ns is not distinct from n.start_ns
 )
 select
-    run, source, rank, device, part, name, start_ns, end_ns, dur_ns, class,
+    run, source, rank, device, part, name, name_id, start_ns, end_ns, dur_ns, class,
     case when class = 'communication' then coalesce(noted_collective, named_collective, 'unknown') end as collective,
     note_id
 from _joined;
