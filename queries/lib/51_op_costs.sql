@@ -112,19 +112,26 @@ _op_by_kind as (
 _op_arguments as materialized (  -- columns of their own: a macro repeats an expression that it takes at each use
     select
         kind, run, rank, name, rule, shapes, types,
-        recorded_arguments(shapes) as listed,
+        case when shapes not like '%-%' then recorded_arguments(shapes) end as listed,  -- no size is below 0
         recorded_sizes(listed) as s,
-        recorded_counts(listed) as n,
+        try(recorded_counts(listed)) as n,
         recorded_type_bytes(types) as z,
         recorded_texts(argument_values) as c
     from _op_kinds
 ),
-_op_costs as materialized (
+_op_costs as not materialized (
     select
         kind, run, rank, name, rule, shapes, types,
-        case when listed is not null then formula_flop(rule, s, n, z, c) end as flop,
-        case when listed is not null then formula_bytes(rule, s, n, z, c) end as least_bytes
+        try(case when listed is not null then formula_flop(rule, s, n, z, c) end) as computed_flop,
+        try(case when listed is not null then formula_bytes(rule, s, n, z, c) end) as computed_bytes
     from _op_arguments
+),
+_op_believable_costs as materialized (  -- only damaged sizes and numbers reach 2^62 or are below 0
+    select
+        * exclude (computed_flop, computed_bytes),
+        case when computed_flop between 0 and 4611686018427387904 then computed_flop end as flop,
+        case when computed_bytes between 0 and 4611686018427387904 then computed_bytes end as least_bytes
+    from _op_costs
 ),
 _op_durations as (
     select c.id & 2147483647 as kind, b.device, sum(case when has_valid_interval(c.start_ns, c.end_ns) then c.end_ns - c.start_ns end) as op_ns
@@ -139,7 +146,7 @@ _op_summed as (
         sum(b.calls) as calls, sum(d.op_ns) as op_ns, sum(b.gpu_ns) as gpu_ns, sum(b.busy_ns) as busy_ns,
         sum(b.gpu_rows) as gpu_rows
     from _op_by_kind as b
-    join _op_costs as c on b.kind = c.kind
+    join _op_believable_costs as c on b.kind = c.kind
     left join _op_durations as d on b.kind = d.kind and b.device is not distinct from d.device
     group by c.run, c.rank, b.device, c.name, c.shapes, c.types, c.rule, c.flop, c.least_bytes
     union all
