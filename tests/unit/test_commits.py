@@ -82,6 +82,12 @@ def test_writers_at_once_take_one_number_after_another(tmp_path: Path) -> None:
     assert (snapshot.number, snapshot.checkpoint and snapshot.checkpoint.number) == (64, 64)
 
 
+def test_one_process_writes_a_checkpoint_each_64_commits(tmp_path: Path) -> None:
+    paths = [write_trace(tmp_path / f"{at}.json", kernels=1 + at) for at in range(66)]
+    ingest(paths, tmp_path / "lab", jobs=1)
+    assert len(list((tmp_path / "lab/commits").glob("*.state.json"))) == 1
+
+
 def test_a_file_is_created_by_one_of_many_writers(tmp_path: Path) -> None:
     files = LocalFiles(tmp_path)
     (tmp_path / "staging").mkdir()

@@ -107,7 +107,7 @@ def test_older_files_lack_columns_and_show_null(tmp_path: Path) -> None:
             return part
         size_bytes = old.stat().st_size
         file = part.files["kernels"]._replace(size_bytes=size_bytes)
-        return replace(part, schema_version="3.-1", files={**part.files, "kernels": file})
+        return Part.of(part.key, ("3.-1", 0.0), {**part.files, "kernels": file}, part.listed_sources)
 
     rewrite_commits(store, make_older)
     with session.connect(store, referenced="kernels") as con:

@@ -17,7 +17,7 @@ from tracelab.ingest.run_identity import assign_folder_runs, is_run_json, read_i
 from tracelab.ingest.run_names import RunNames
 from tracelab.run_names import legal_run_name
 from tracelab.store.commit import Store, reserve
-from tracelab.store.commit_log import Reservation, Snapshot, StoredSource, parse_source
+from tracelab.store.commit_log import Reservation, Snapshot, StoredSource
 
 _SUFFIXES = re.compile(
     r"(\.(pt|trace|json|gz|zst|tar|tgz|zip|sqlite|csv|txt|log|nvprof|nvvp|ncu-repz?|nsys-rep|qdrep)|_pqtdir)+$",
@@ -123,7 +123,7 @@ class PlannedFiles:
     def hash_possible_copies(self, snapshot: Snapshot) -> None:
         """Hash those files that can equal another one: there is one of the same, or of unknown, size."""
         counts = Counter(item.size_bytes for item in self.candidates)
-        sizes = {each.get("size_bytes") for part in snapshot.parts.values() for each in part.listed_sources}
+        sizes = {size for part in snapshot.parts.values() for size in part.sizes}
         paths = [
             item.path
             for item in self.candidates
@@ -138,7 +138,9 @@ def _plan(
 ) -> list[RunAssignment]:
     files.hash_possible_copies(snapshot)
     hashes, folders = files.hashes, files.folders
-    stored = _select_stored(snapshot, {escape_path(folder) for folder in folders.values()})
+    stored = _select_stored(
+        snapshot, {escape_path(folder) for folder in folders.values()}, has_run_folders=bool(files.identities)
+    )
     if run:
         folder_runs = dict.fromkeys(files.identities, run)
     else:
@@ -179,13 +181,18 @@ def _plan(
     return [assign(item) for item in distinct]
 
 
-def _select_stored(snapshot: Snapshot, folders: Collection[str]) -> list[StoredSource]:
-    """Return the stored sources whose files are in some folders, and each run.json."""
-    return [
-        parse_source(part.run, part.name, each)
+def _select_stored(snapshot: Snapshot, folders: set[str], *, has_run_folders: bool) -> list[StoredSource]:
+    """Return the stored sources whose files are in some folders, and for run folders each run.json."""
+    parts = [
+        part
         for part in snapshot.parts.values()
-        for each in part.listed_sources
-        if each.get("folder") in folders or each["path"].endswith("/run.json")
+        if not folders.isdisjoint(part.folders) or (has_run_folders and "runs" in part.tables)
+    ]
+    return [
+        source
+        for part in parts
+        for source in part.sources
+        if source.folder in folders or (has_run_folders and is_run_json(source))
     ]
 
 

@@ -57,6 +57,12 @@ class Store:
             self._snapshot = commit_log.advance(self.files, self._snapshot)
             return self._snapshot.copy()
 
+    def adopt(self, snapshot: Snapshot) -> None:
+        """Take a later snapshot, which may have a checkpoint, as what this process has read."""
+        with self._reading:
+            if self._snapshot is None or snapshot.number >= self._snapshot.number:
+                self._snapshot = snapshot.copy()
+
     @contextmanager
     def staging_folder(self) -> Iterator[Path]:
         """Create a folder for what one writer writes, and remove it at the end: that of a URL is a temporary one."""
@@ -164,7 +170,7 @@ def transact(store: Store, staging: Path, decide: Decide) -> Snapshot | None:
         for each in adds:
             if each.part.key not in placed:
                 placed.add(each.part.key)
-                files.place({each.folder / f"{table}.parquet": each.part.key_of(table) for table in each.part.files})
+                files.place({each.folder / f"{table}.parquet": each.part.key_of(table) for table in each.part.tables})
         return Change([each.part for each in adds], [part.key for part in removes])
 
     try:
@@ -174,6 +180,7 @@ def transact(store: Store, staging: Path, decide: Decide) -> Snapshot | None:
             _delete_unless_held(files, noted, committed or commit_log.read_snapshot(files))
     if committed is not None:
         fold_commits(files, staging, committed)
+        store.adopt(committed)
     return committed
 
 
@@ -279,7 +286,7 @@ def seal_part(folder: Path, run: str, sources: Sequence[Mapping[str, Any]]) -> S
     for path in paths:
         store_files.sync_to_disk(path)
     name = f"{label}-{uuid.uuid4().hex[:12]}"
-    return StagedPart(Part(run, name, schema.SCHEMA_VERSION, time.time(), files, sources), folder)
+    return StagedPart(Part.of((run, name), (schema.SCHEMA_VERSION, time.time()), files, sources), folder)
 
 
 def describe_source(row: Row, known: Mapping[str, object]) -> dict[str, Any]:
@@ -297,7 +304,7 @@ def _split_off(files: StoreFiles, staging: Path, part: Part, sources: Collection
     folder = staging / f"rest-{part.name}"
     folder.mkdir(exist_ok=True)
     names = pa.array([each["source"] for each in kept])
-    for table in part.files:
+    for table in part.tables:
         rows = _read_parquet(files, part.key_of(table))
         rows = rows.filter(pc.is_in(rows.column("source"), names))
         if rows.num_rows:

@@ -9,7 +9,8 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -20,7 +21,6 @@ from tracelab.store.files import StoreFiles
 FOLDER = "commits"
 _ENTRY = re.compile(r"(?P<number>\d{10})\.json")
 _CHECKPOINT = re.compile(r"(?P<number>\d{10})\.state\.json")
-_SEALED = re.compile(rb'\{"sha256":"(?P<seal>[0-9a-f]{64})","body":(?P<body>.*)\}', re.DOTALL)
 _FRESH_S = 60.0
 """A snapshot that is older is read anew before it is added to: its next commits may be folded into a checkpoint."""
 
@@ -29,6 +29,8 @@ RESERVED_S = 24 * 3600.0
 
 PartKey: TypeAlias = tuple[str, str]
 """Run and name of a part."""
+Listed: TypeAlias = Mapping[str, Any]
+"""What the log has of a source: the fields of `StoredSource` that are known, but for run and part."""
 
 
 class TableFile(NamedTuple):
@@ -59,21 +61,66 @@ class StoredSource:
     """When its recording begins and ends."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Part:
-    """The files of one or more sources of a run, which one commit added: <table>/run=<run>/<name>.parquet."""
+    """The files of one or more sources of a run, which one commit added: <table>/run=<run>/<name>.parquet.
+
+    A checkpoint has thousands: what only some readers need is parsed when it is read.
+    """
 
     run: str
     name: str
     schema_version: str
     ingested_at_s: float
-    files: Mapping[str, TableFile]
-    listed_sources: Sequence[Mapping[str, Any]]
+    joined_tables: str
+    joined_sources: str
+    sizes: Sequence[int | None]
+    """The size of each source's file."""
+    folders: Sequence[str]
+    """The folders of the sources' files, each once."""
+    detail: str
+    """Size and hash of each file, and the sources, as JSON."""
+
+    @classmethod
+    def of(
+        cls, place: PartKey, written: tuple[str, float], files: Mapping[str, TableFile], sources: Sequence[Listed]
+    ) -> "Part":
+        """Describe a part: run and name, schema version and time, files and sources."""
+        return cls(
+            *place,
+            *written,
+            ",".join(files),
+            ",".join(each["source"] for each in sources),
+            [each.get("size_bytes") for each in sources],
+            list(dict.fromkeys(each["folder"] for each in sources if each.get("folder"))),
+            json.dumps({"files": files, "sources": sources}, separators=(",", ":")),
+        )
+
+    @cached_property
+    def _parsed(self) -> Mapping[str, Any]:
+        parsed: Mapping[str, Any] = json.loads(self.detail)
+        return parsed
 
     @property
     def key(self) -> PartKey:
         """What identifies the part."""
         return self.run, self.name
+
+    @property
+    def tables(self) -> list[str]:
+        """The tables that it has a file of."""
+        return self.joined_tables.split(",")
+
+    @property
+    def files(self) -> dict[str, TableFile]:
+        """Size and hash of the file of each table."""
+        return {table: TableFile(*file) for table, file in self._parsed["files"].items()}
+
+    @property
+    def listed_sources(self) -> Sequence[Listed]:
+        """What the log has of each source."""
+        listed: Sequence[Listed] = self._parsed["sources"]
+        return listed
 
     @property
     def sources(self) -> list[StoredSource]:
@@ -83,7 +130,7 @@ class Part:
     @property
     def source_names(self) -> set[str]:
         """The first 16 digits of the hash of each source."""
-        return {each["source"] for each in self.listed_sources}
+        return set(self.joined_sources.split(",")) if self.joined_sources else set()
 
     def version_of(self, source: str) -> str:
         """Return the version of the reader that stored a source."""
@@ -106,7 +153,7 @@ class Part:
     @property
     def keys(self) -> list[str]:
         """The keys of all files."""
-        return [self.key_of(table) for table in self.files]
+        return [self.key_of(table) for table in self.tables]
 
 
 @dataclass(frozen=True)
@@ -154,8 +201,8 @@ class Snapshot:
     lost: dict[str, str] = field(default_factory=dict)
     """The keys of commits that cannot be read, and why: what they added is unknown."""
     read_at_s: float = 0.0
-    holders: dict[str, tuple[PartKey, ...]] = field(default_factory=dict)
-    """The parts that hold a source."""
+    holders: dict[str, tuple[PartKey, ...]] | None = None
+    """The parts that hold a source, once `parts_with` was called."""
 
     @property
     def runs(self) -> set[str]:
@@ -164,19 +211,26 @@ class Snapshot:
 
     def parts_with(self, source: str) -> list[Part]:
         """Return the parts that hold a source."""
-        return [self.parts[key] for key in self.holders.get(source, ())]
+        if self.holders is None:
+            self.holders = {}
+            for part in self.parts.values():
+                self._hold(self.holders, part)
+        return [self.parts[key] for key in self.holders.get(source, ()) if key in self.parts]
+
+    @staticmethod
+    def _hold(holders: dict[str, tuple[PartKey, ...]], part: Part) -> None:
+        for source in part.source_names:
+            holders[source] = (*holders.get(source, ()), part.key)
 
     def apply(self, change: Change) -> None:
         """Add and remove what a commit does."""
         self.number += 1
         for key in change.removes:
-            if (part := self.parts.pop(key, None)) is not None:
-                for source in part.source_names:
-                    self.holders[source] = tuple(each for each in self.holders[source] if each != key)
+            self.parts.pop(key, None)
         for part in change.adds:
             self.parts[part.key] = part
-            for source in part.source_names:
-                self.holders[source] = (*self.holders.get(source, ()), part.key)
+            if self.holders is not None:
+                self._hold(self.holders, part)
         self.reservations.extend(change.reserves)
 
     def skip(self, problem: str) -> None:
@@ -191,7 +245,7 @@ class Snapshot:
             parts=dict(self.parts),
             reservations=list(self.reservations),
             lost=dict(self.lost),
-            holders=dict(self.holders),
+            holders=None if self.holders is None else dict(self.holders),
         )
 
 
@@ -370,26 +424,17 @@ def _render(body: Mapping[str, Any]) -> bytes:
 
 
 def _parse(content: bytes) -> dict[str, Any]:
-    match = _SEALED.fullmatch(content)
-    if match is None or hashlib.sha256(match["body"]).hexdigest().encode() != match["seal"]:
+    head, _, rest = content.partition(b',"body":')
+    text = rest.removesuffix(b"}")
+    if head != b'{"sha256":"%s"' % hashlib.sha256(text).hexdigest().encode():
         raise _DamagedError("its SHA-256 differs from the recorded one")
-    body: dict[str, Any] = json.loads(match["body"])
+    body: dict[str, Any] = json.loads(text)
     return body
 
 
 def _to_json(change: Change) -> dict[str, Any]:
     return {
-        "adds": [
-            {
-                "run": part.run,
-                "name": part.name,
-                "schema_version": part.schema_version,
-                "ingested_at_s": part.ingested_at_s,
-                "files": part.files,
-                "sources": part.listed_sources,
-            }
-            for part in change.adds
-        ],
+        "adds": [[getattr(part, each.name) for each in fields(Part)] for part in change.adds],
         "removes": change.removes,
         "reserves": [asdict(each) for each in change.reserves],
     }
@@ -397,17 +442,7 @@ def _to_json(change: Change) -> dict[str, Any]:
 
 def _from_json(body: Mapping[str, Any]) -> Change:
     return Change(
-        [
-            Part(
-                each["run"],
-                each["name"],
-                each["schema_version"],
-                each["ingested_at_s"],
-                {table: TableFile(*file) for table, file in each["files"].items()},
-                each["sources"],
-            )
-            for each in body["adds"]
-        ],
+        [Part(*each) for each in body["adds"]],
         [(run, name) for run, name in body["removes"]],
         [_parse_reservation(each) for each in body["reserves"]],
     )

@@ -61,7 +61,7 @@ def compact(address: Path | str, run: str | None = None) -> list[CompactedRun]:
         merged = sum(_merge(store, group) for group in _group_parts(parts))
         if merged:
             now = [part for part in store.snapshot().parts.values() if part.run == name]
-            files = (sum(len(part.files) for part in each) for each in (parts, now))
+            files = (sum(len(part.tables) for part in each) for each in (parts, now))
             compacted.append(CompactedRun(name, len(parts), next(files), len(now), next(files)))
     with store.staging_folder() as staging:
         commit.fold_commits(store.files, staging, store.snapshot(), most=1)
@@ -102,7 +102,7 @@ def _describe_runs(parts: Iterable[Part]) -> list[DroppedRun]:
         DroppedRun(
             run,
             sum(len(part.listed_sources) for part in listed),
-            sum(len(part.files) for part in listed),
+            sum(len(part.tables) for part in listed),
             sum(part.size_bytes for part in listed),
             max(part.ingested_at_s for part in listed),
         )
@@ -148,7 +148,7 @@ def _merge(store: Store, parts: Sequence[Part]) -> bool:
 
 def _stage_merged(store: Store, staging: Path, parts: Sequence[Part]) -> StagedPart:
     for table in schema.TABLES:
-        holding = [part for part in parts if table.name in part.files]
+        holding = [part for part in parts if table.name in part.tables]
         if holding:
             _write_merged(store, staging / f"{table.name}.parquet", table, holding)
     sources = [each for part in parts for each in part.listed_sources]

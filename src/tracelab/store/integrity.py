@@ -105,4 +105,4 @@ def _has_files(root: Path, part: Part) -> bool:
 
 def table_paths(root: Path, parts: Iterable[Part], table: str) -> list[Path]:
     """Return the files of a table: what a query, an export or another engine reads."""
-    return [root / part.key_of(table) for part in parts if table in part.files]
+    return [root / part.key_of(table) for part in parts if table in part.tables]

@@ -94,7 +94,7 @@ def fetch(url: str, tables: Iterable[str] = tuple(schema.BY_NAME)) -> Path:
             problem = "contains no ingested trace"
             raise NoDataError(f"the store {url} {problem}; run `tracelab ingest PATH --store {url}` first")
         keys = [f"{commit_log.FOLDER}/{name}" for name in files.names(commit_log.FOLDER)]
-        keys += [part.key_of(table) for part in snapshot.parts.values() for table in part.files if table in selected]
+        keys += [part.key_of(table) for part in snapshot.parts.values() for table in part.tables if table in selected]
 
         def download(key: str, folder: Path = folder) -> None:
             path = folder / key

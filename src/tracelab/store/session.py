@@ -201,7 +201,7 @@ class ParquetRows:
 
     def has(self, table: str) -> bool:
         """Return whether the table has a file."""
-        return any(table in part.files for part in self.snapshot.parts.values())
+        return any(table in part.tables for part in self.snapshot.parts.values())
 
     def select(self, table: str) -> str:
         """Select all columns of all files, `filename` and `file_row_number`."""
