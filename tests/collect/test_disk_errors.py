@@ -55,3 +55,11 @@ def test_a_write_that_fails_names_its_file(tmp_path: Path) -> None:
     lines.close()
     named = [Path(each.value.filename).name for each in (whole, growing)]
     assert (named[0].startswith(".run.json."), named[1]) == (True, "steps.rank0.jsonl")
+
+
+def test_a_scratch_folder_that_is_gone_is_no_full_disk(tmp_path: Path) -> None:
+    error = missing_export_error(tmp_path / "gone" / "trace.json")
+    assert (type(error), error.strerror) == (
+        FileNotFoundError,
+        "the scratch folder (TMPDIR) was deleted while it was in use",
+    )

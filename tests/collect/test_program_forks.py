@@ -9,8 +9,9 @@ import pytest
 
 from tests.collect.test_program_runs import described, names, record, recorded_steps, step_rows
 from tests.needs import needs_torch
+from tracelab.collect.process.launch import ProcessExit
 from tracelab.collect.program import process
-from tracelab.collect.program.outcomes import choose_records
+from tracelab.collect.program.outcomes import ProgramEnd, choose_records, program_outcomes
 from tracelab.collect.recording.window import Window
 
 pytestmark = needs_torch
@@ -112,3 +113,13 @@ def test_the_recording_with_most_steps_of_a_rank_is_kept_and_the_others_are_coun
     assert "note" not in choose_records(records[:1])[0]
     lost = process_record(5, 9, files=[])  # by os._exit
     assert [choose_records([lost, other])[0]["pid"] for other in records[:3]] == [5, 2, 3]
+
+
+@pytest.mark.parametrize(("code", "outcome"), [(0, ("ok", None)), (1, ("failed", "ended by SIGTERM"))])
+def test_a_process_that_its_program_terminates_is_no_failure_of_that(
+    code: int, outcome: tuple[str, str | None]
+) -> None:
+    program = ProgramEnd(ProcessExit(0, code, "itself", ""), 1, "none", Window())
+    worker = {"pid": 2, "rank": 0, "steps": 3, "terminated": True, "ended": 1.0}  # of a pool
+    ended = program_outcomes(program, {0: worker})[0]
+    assert (ended["status"], ended.get("error")) == outcome

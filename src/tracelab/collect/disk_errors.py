@@ -35,6 +35,8 @@ def missing_export_error(path: Path) -> OSError:
     """Return the error for a trace that torch's exporter silently failed to write, and delete its partial files."""
     import resource
 
+    if not path.parent.exists():
+        return FileNotFoundError(errno.ENOENT, "the scratch folder (TMPDIR) was deleted while it was in use", str(path))
     parts = list(path.parent.glob(f"{path.name}*"))
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
     reached = limit != resource.RLIM_INFINITY and any(part.stat().st_size >= limit for part in parts)

@@ -125,6 +125,8 @@ def _rank_status(program: ProgramEnd, record: Record, code: int | None) -> dict[
     """Return status and error of a process, with the time of its end where that is known."""
     end = program.end
     at = {"at": record["ended"]} if "ended" in record else {}
+    if record.get("terminated") and end.why == "itself" and end.code == 0:  # as a pool ends its processes
+        return {"status": "ok"} | at
     if record.get("terminated"):
         if end.why == "timeout":
             return {"status": "timeout", "error": f"reached the time limit; {_describe_kept(record)}"} | at
