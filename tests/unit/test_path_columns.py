@@ -7,6 +7,7 @@ from hypothesis import given
 
 from tests.properties import examples
 from tracelab.paths.columns import NONE, boolean_column, codes, floats, nullable_column, numbers, text_column
+from tracelab.paths.dependencies import places_by_process
 
 texts = st.lists(st.none() | st.sampled_from(["", "a", "ü", "gemm"]), max_size=20)
 
@@ -55,3 +56,9 @@ def test_numbers_and_nulls_become_a_column(values: list[int | None]) -> None:
 def test_booleans_become_a_column() -> None:
     values = [True, False, True, True, False, False, True, False, True]
     assert boolean_column(np.array(values)).to_pylist() == values
+
+
+def test_rows_have_their_places_by_process() -> None:
+    assert places_by_process(np.zeros(0, np.int64)) == {}
+    places = places_by_process(np.array([7, 3, 7, 9]))
+    assert {process: list(each) for process, each in places.items()} == {3: [1], 7: [0, 2], 9: [3]}

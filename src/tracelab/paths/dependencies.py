@@ -184,7 +184,7 @@ def _inferred_waits(recording: Recording, launches: Launches, streams: Streams) 
     fits = (place < len(order)) & (launches.thread[after] == cpu.lane[waits])
     waits, after = waits[fits], after[fits]
     latest, before = np.full(len(waits), -1), np.full(len(waits), -1)
-    of_process = _places_by_process(cpu.process[waits])
+    of_process = places_by_process(cpu.process[waits])
     for process, _, _, lane in streams.lanes:
         own = of_process.get(process, _NONE_OF_THEM)
         row = launches.last_on(np.full(len(own), lane), cpu.start[waits[own]])
@@ -197,8 +197,10 @@ def _inferred_waits(recording: Recording, launches: Launches, streams: Streams) 
     return after, before, np.ones(len(waits), dtype=bool)
 
 
-def _places_by_process(process: Array) -> dict[int, Array]:
+def places_by_process(process: Array) -> dict[int, Array]:
     """Return the places of each process's rows: to compare all rows with each stream takes quadratic time in ranks."""
+    if not len(process):
+        return {}
     order = np.argsort(process, kind="stable")
     numbers, first = np.unique(process[order], return_index=True)
     return dict(zip(numbers.tolist(), np.split(order, first[1:]), strict=True))
@@ -266,7 +268,7 @@ def awaited_by_calls(
     else:
         known = np.zeros(len(rows), dtype=bool)
     unknown = np.flatnonzero(~known & ~offer_copies)
-    of_process = _places_by_process(cpu.process[rows[unknown]])
+    of_process = places_by_process(cpu.process[rows[unknown]])
     for process, _, _, each in streams.lanes:
         some = unknown[of_process.get(process, _NONE_OF_THEM)]
         last = launches.last_on(np.full(len(some), each), cpu.start[rows[some]])
