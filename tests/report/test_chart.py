@@ -49,20 +49,29 @@ def test_rows_that_the_table_lacks_bring_their_figures() -> None:
 
 
 def test_each_of_many_devices_has_its_longest_and_the_sum_of_the_others() -> None:
-    rows = [row for device in range(200) for row in kernels(10, device=device)]
-    found = drawn("kernel_summary", rows, [10 * device for device in range(200)])
+    rows = [row for device in range(60) for row in kernels(12, device=device)]
+    found = drawn("kernel_summary", rows, [12 * device for device in range(60)])
     assert {tuple(panel["labels"]) for panel in found["panels"]} == {
-        ("k10", "k9", "k8", "k7", "k6", "others (5 kernels)")
+        (*(f"k{at}" for at in range(12, 2, -1)), "others (2 kernels)")
     }
-    sums = {found["beyond"][panel["others"] - 200][1] for panel in found["panels"]}
-    assert sums == {15}
+    assert len(found["panels"]) == 60
+    assert {found["beyond"][panel["others"] - 60][1] for panel in found["panels"]} == {3}
+
+
+def test_of_many_ranks_those_with_the_most_time_have_a_panel() -> None:
+    rows = [row | {"rank": rank, "dur_ns": rank + row["dur_ns"]} for rank in range(100) for row in kernels(2)]
+    found = drawn("kernel_summary", rows, list(range(20)))
+    assert [panel["title"] for panel in found["panels"]] == [f"rank {rank}" for rank in range(36, 100)]
+    assert found["note"] == "36 of 100 rank and device values not drawn, those with the least"
+    of_two_runs = drawn("kernel_summary", [*rows, *(row | {"run": "s"} for row in rows)], [], several=True)
+    assert [panel["run"] for panel in of_two_runs["panels"]] == [0] * 32 + [1] * 32
 
 
 def test_bars_beyond_the_table_are_bounded() -> None:
-    rows = [row for device in range(1_000) for row in kernels(9, device=device)]
-    found = drawn("kernel_summary", rows, [9 * device for device in range(1_000)])
+    rows = [row for device in range(1_000) for row in kernels(40, device=device)]
+    found = drawn("kernel_summary", rows, [40 * device for device in range(1_000)])
     others = [found["beyond"][panel["others"] - 1_000][1] for panel in found["panels"]]
-    assert others == [sum(range(1, 8))] * 1_000
+    assert others == [sum(range(1, 32))] * 64
     assert len(found["beyond"]) - len(others) <= MOST_BEYOND
 
 

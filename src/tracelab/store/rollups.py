@@ -27,8 +27,8 @@ from tracelab.store import execution, session
 FOLDER = ".rollups"
 _KEYS = "keys"
 _MOST_SEGMENTS = 8
-_MOST_SOURCES = 64
-_MOST_BYTES = 256 << 20
+_MOST_SOURCES = 1_000
+_MOST_BYTES = 1 << 30
 """Sources, and bytes of traces, whose runs are computed together: planning costs per query, memory per row."""
 _ATTEMPTS = 3
 """How often segments are listed anew that another process has merged meanwhile."""

@@ -14,7 +14,7 @@ from tracelab.query.spec import Chart, Query
 from tracelab.report.charts.bars import bar_panels
 from tracelab.report.charts.points import point_panels
 from tracelab.report.charts.roofline import roofline_panels
-from tracelab.report.charts.rows import AT, LENGTHS, MOST_BEYOND, Row, extra_rows, place_rows
+from tracelab.report.charts.rows import AT, LENGTHS, MOST_BEYOND, Row, extra_rows, place_rows, select_processes
 from tracelab.report.charts.small_multiples import curve_panels, grid_panels
 
 _DRAWERS = {"roofline": roofline_panels, "curves": curve_panels, "grid": grid_panels}
@@ -39,7 +39,8 @@ def build_chart(
     if chart is None:
         return None
     holds = _is_known if chart.kind == "grid" else is_finite
-    rows, table_size = place_rows(answer, table_rows), len(table_rows)
+    kept, omitted = select_processes(answer, chart)
+    rows, table_size = place_rows(answer, table_rows, kept), len(table_rows)
     rows = [row for row in rows if row[chart.x] is not None and any(holds(row[name]) for name in chart.y)]
     if not rows:
         return None
@@ -71,7 +72,8 @@ def build_chart(
     }
     data = {"kind": chart.kind, "x": columns[chart.x], "y": [columns[name] for name in chart.y], "panels": panels}
     signed = {"signed": True} if chart.signed else {}
-    note = {"note": f"{left_out:,} of {len(rows):,} rows not drawn"} if left_out else {}
+    notes = [*([f"{left_out:,} of {len(rows):,} rows not drawn"] if left_out else []), *([omitted] if omitted else [])]
+    note = {"note": "; ".join(notes)} if notes else {}
     return data | signed | note | extra_rows(panels, rows, table_size, chart)
 
 

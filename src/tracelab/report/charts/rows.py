@@ -1,12 +1,14 @@
 """Refer to rows of a result: by position in the table below the chart, or with their own values."""
 
 from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
 
 from tracelab.foreign_text import escape_controls
-from tracelab.output.labels import shorten
+from tracelab.output.labels import IDENTITY, shorten
+from tracelab.plot.axis import is_finite
 from tracelab.query.spec import Chart
 
 Row = dict[str, Any]
@@ -18,19 +20,45 @@ AT = "\0row"
 """Key of a row's position: in the table, or beyond its rows. No column has this name."""
 MOST_BEYOND = 1_500
 """Maximum number of rows beyond the table per chart: each takes some 40 bytes of the page."""
+MOST_PROCESSES = 64
+"""Maximum number of processes that have a panel each."""
 _LONGEST = 80
 _EXACT = 2**53
 """From here on, JavaScript numbers lose digits."""
 
 
-def place_rows(answer: pa.Table, table_rows: Sequence[int]) -> list[Row]:
-    """Return all rows with their positions: those of the table in its order, then the others."""
-    rows = answer.to_pylist()
-    in_table = set(table_rows)
-    order = [*table_rows, *(index for index in range(len(rows)) if index not in in_table)]
-    for place, index in enumerate(order):
-        rows[index][AT] = place
+def place_rows(answer: pa.Table, table_rows: Sequence[int], kept: Sequence[int] | None = None) -> list[Row]:
+    """Return all rows, or those at the `kept` indices, with their positions: in the table, or beyond its rows."""
+    indices = range(answer.num_rows) if kept is None else kept
+    rows = (answer if kept is None else answer.take(list(kept))).to_pylist()
+    in_table = {index: place for place, index in enumerate(table_rows)}
+    beyond = count(len(table_rows))
+    for index, row in zip(indices, rows, strict=True):
+        row[AT] = in_table[index] if index in in_table else next(beyond)
     return rows
+
+
+def select_processes(answer: pa.Table, chart: Chart) -> tuple[list[int] | None, str]:
+    """Return the indices of the rows of the processes that a chart with a panel for each draws, and a note on others.
+
+    Of many processes these are, of each run, the ones with the most of the first y column. None: all rows.
+    """
+    names = [name for name in IDENTITY if name in answer.column_names]
+    if chart.kind not in LENGTHS or chart.x in IDENTITY or not names or answer.num_rows <= MOST_PROCESSES:
+        return None, ""
+    keys = list(zip(*(answer.column(name).to_pylist() for name in names), strict=True))
+    sums: dict[tuple[object, ...], float] = {}
+    for key, value in zip(keys, answer.column(chart.y[0]).to_pylist(), strict=True):
+        sums[key] = sums.get(key, 0.0) + (float(value) if value is not None and is_finite(value) else 0.0)
+    if len(sums) <= MOST_PROCESSES:
+        return None, ""
+    runs: dict[object, list[tuple[object, ...]]] = {}
+    for key in sorted(sums, key=lambda key: -sums[key]):
+        runs.setdefault(key[0], []).append(key)
+    most = max(1, MOST_PROCESSES // len(runs))
+    chosen = {key for listed in runs.values() for key in listed[:most]}
+    note = f"{len(sums) - len(chosen):,} of {len(sums):,} {' and '.join(names[1:] or names)} values not drawn"
+    return [index for index, key in enumerate(keys) if key in chosen], f"{note}, those with the least"
 
 
 def group_rows(rows: Sequence[Row], names: Sequence[str]) -> dict[tuple[object, ...], list[Row]]:
