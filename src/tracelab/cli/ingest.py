@@ -76,8 +76,10 @@ def command(
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
     from tracelab.ingest.pipeline import ingest
+    from tracelab.pandas_import import skip_pandas_import
     from tracelab.schema import store_address
 
+    skip_pandas_import()
     with progress_bar(visible=sys.stderr.isatty() and not quiet) as progress:
         report = ingest(
             paths, store_address(store), run=run, jobs=jobs, replace=replace, progress=progress, cluster=cluster
