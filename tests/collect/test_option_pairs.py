@@ -10,6 +10,7 @@ import pytest
 from tests.collect import gpu_node
 from tests.collect.option_pairs import cover_pairs, refusal
 from tests.needs import needs_torch
+from tracelab.collect.profiling.kineto import UNREADABLE_NAMES
 from tracelab.collect.settings import OPTION_METADATA, Settings
 
 pytestmark = [needs_torch, pytest.mark.usefixtures("_forked_ranks")]
@@ -112,6 +113,10 @@ def test_a_pair_is_refused_by_a_sentence_that_names_one_of_its_options():
 def test_settings_with_every_pair_end_ok(node, number):
     values = FIXED | cover().rows[number]
     run = end_of(node, values)
+    if values.get("stacks") and values["flops"] and values["memory"] and run.status != "ok":
+        assert UNREADABLE_NAMES in run.error
+        assert run.json["ranks"]["0"]["kernels"] > 0  # the trace is kept
+        return
     assert run.status == "ok", run.error
     settings = Settings(**values)
     ranks = 2 if settings.parallel in ("ddp", "fsdp", "tp") else 1

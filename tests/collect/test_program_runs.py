@@ -17,6 +17,7 @@ import pytest
 from tests.collect.test_nvidia_captures import PROGRAM, STEP, environ
 from tests.needs import needs_torch
 from tracelab.client import Lab
+from tracelab.collect.profiling.kineto import UNREADABLE_NAMES
 from tracelab.collect.program import run as program_run
 from tracelab.collect.program.process import RECORDING, STARTUP
 from tracelab.collect.program.run import run_program
@@ -267,6 +268,13 @@ def test_options_of_kineto_reach_the_program(tmp_path: Path) -> None:
     result = record_loop(tmp_path, steps=2, kineto=KinetoOptions(shapes=True, flops=True))
     ops = json.loads((result.folder / "ops.rank0.json").read_text())["ops"]
     assert [(op["calls"], op["flop"]) for op in ops if op["name"] == "aten::addmm"] == [(2, 2 * 2 * 2 * 4 * 4)]
+
+
+def test_names_that_torch_cannot_read_cost_the_flops_and_not_the_trace(tmp_path: Path) -> None:
+    each = r"torch.profiler.profile.events = lambda _: b'\xa0'.decode()"
+    result = record_loop(tmp_path, steps=2, each=each, kineto=KinetoOptions(flops=True))
+    assert (result.status, result.error) == ("profiler_error", UNREADABLE_NAMES)
+    assert names(result)["aten::addmm"] == 2
 
 
 def test_a_program_without_python_has_samples_and_a_status(tmp_path: Path) -> None:

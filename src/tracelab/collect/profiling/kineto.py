@@ -10,10 +10,14 @@ from typing import Any, Protocol
 
 from tracelab.collect import disk_errors
 from tracelab.collect.process.launch import SAVING
-from tracelab.collect.profiling.capture import DATA_LOADING
+from tracelab.collect.profiling.capture import DATA_LOADING, ProfilerError
 from tracelab.collect.profiling.trace_check import TraceCheck, check_trace
 from tracelab.collect.run_folder import write_gzip, write_json
 
+UNREADABLE_NAMES = (
+    "the FLOPs are lost, because torch's profiler has names that are not valid UTF-8; omit --flops, or --stacks and "
+    "--memory"
+)
 _ALPHA = 2
 """Index of alpha among the inputs of aten::add."""
 
@@ -154,7 +158,10 @@ class Kineto:
 
     def _write_ops(self) -> None:
         """Write the FLOPs that `with_flops` counted, which the trace lacks; several windows add up."""
-        scaled = _scaled_flop(self._profile.events())
+        try:
+            scaled = _scaled_flop(self._profile.events())
+        except UnicodeDecodeError as error:  # torch 2.13 with DDP, stacks and memory
+            raise ProfilerError(UNREADABLE_NAMES) from error
         for average in self._profile.key_averages(group_by_input_shape=True):
             if not average.flops:
                 continue

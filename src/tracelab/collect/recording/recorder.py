@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from tracelab.collect.profiling.capture import NoProfiler, Profiler, step_range_name
+from tracelab.collect.profiling.capture import NoProfiler, Profiler, ProfilerError, step_range_name
 from tracelab.collect.recording.owner import Owner, call_on_main_thread
 from tracelab.collect.recording.step_times import StepTimes
 from tracelab.collect.recording.window import Window
@@ -317,7 +317,7 @@ class Recorder:
         with self._as_overhead():
             try:
                 action()
-            except (RuntimeError, OSError, ValueError, AttributeError, ImportError) as error:
+            except (ProfilerError, RuntimeError, OSError, ValueError, AttributeError, ImportError) as error:
                 self.problem = error
                 self.is_recording = False
                 self._on_change()
@@ -399,7 +399,7 @@ os.register_at_fork(after_in_child=_abandon_all)
 def describe_problem(error: Exception) -> str:
     """Return why recording failed, in one line."""
     text = " ".join(str(error).split())
-    return text if isinstance(error, RecordingError) else f"{type(error).__name__}: {text}"
+    return text if isinstance(error, RecordingError | ProfilerError) else f"{type(error).__name__}: {text}"
 
 
 def _touched_ns(path: Path) -> int | None:
