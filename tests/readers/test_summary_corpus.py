@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests import corpus
-from tests.stores import kineto_corpus
+from tests.stores import kineto_corpus, second_kineto_corpus
+from tracelab.report.summary.leads import plain_text
 from tracelab.report.summary.summarize import RunSummary, summarize
 
 pytestmark = corpus.needs_traces
@@ -36,3 +37,43 @@ def test_findings_of_recorded_runs_do_not_count_time_twice(found: dict[str, RunS
         for each in summary.leads:
             assert LEAST <= each.rest <= each.share <= 1
             assert each.rest >= each.share / 2
+
+
+IDLE = frozenset({"data", "host", "launches", "dependency"})
+COMMUNICATION = frozenset({"waiting", "transfer", "receiving"})
+EXCLUSIVE = (
+    ("straggler_causes", "its GPU is slow", "its kernels take longer than those", "in all it computes no longer"),
+    ("stragglers", "of its broadcasts and reductions is transfer", "of its broadcasts and reductions runs"),
+)
+"""Texts of a query of which at most one holds for a run and rank."""
+EPSILON = 1e-9
+
+
+def figure(summary: RunSummary, name: str) -> float | None:
+    return next((each.value for each in summary.figures if each.name == name), None)
+
+
+def test_findings_that_exclude_each_other_are_never_together(shared_stores: Path, found: dict[str, RunSummary]) -> None:
+    """Findings cost no more than the figure that they are part of, and of rules that exclude each other one holds."""
+    checked = 0
+    for summary in (*found.values(), *summarize(second_kineto_corpus(shared_stores), all_findings=True)):
+        leads = [*summary.leads, *summary.unranked]
+        whole = [each for each in leads if not each.part_of]
+        if (busy := figure(summary, "GPU busy")) is not None:
+            idle = sum(each.rest for each in whole if set(each.topics) <= IDLE)
+            assert idle <= 1 - busy + EPSILON, summary.run
+            exposed = figure(summary, "exposed communication") or 0
+            assert sum(each.rest for each in whole if set(each.topics) <= COMMUNICATION) <= exposed + EPSILON, (
+                summary.run
+            )
+            checked += len(whole)
+        for query, *texts in EXCLUSIVE:
+            stated = [
+                (each.rank, text)
+                for each in leads
+                if each.query == query
+                for text in texts
+                if text in plain_text(each.sentence)
+            ]
+            assert len({rank for rank, _ in stated}) == len(stated), (summary.run, stated)
+    assert checked >= 30
