@@ -112,10 +112,12 @@ def _fetch(store: Path, runs: Sequence[str]) -> list[Recording]:
 
 
 def _deal_steps(series: Series, count: int) -> Deal:
+    even = count - count % (2 * RECORDINGS)  # recordings of unequal length would not be exchangeable
+
     def deal(random: np.random.Generator) -> Sides:
         parts = [
             {name: steps[part] for name, steps in series.items()}
-            for part in np.array_split(random.permutation(count), 2 * RECORDINGS)
+            for part in np.split(random.permutation(count)[:even], 2 * RECORDINGS)
         ]
         return parts[:RECORDINGS], parts[RECORDINGS:]
 

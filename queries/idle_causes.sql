@@ -34,6 +34,8 @@
 -- host_step = "The step with most of host_ns: that which launched what ended the gaps; NULL where no range marks steps."
 -- dependency_step = "The step with most of dependency_ns."
 -- overhead_step = "The step with most of overhead_ns."
+-- host_op = "The outermost op whose launches ended over half of host_ns; NULL where none did."
+-- host_op_ns = "Its part of host_ns."
 -- [report]
 -- section = "launches"
 -- order = 1
@@ -45,8 +47,8 @@
 -- by = "host_ns"
 -- cost = { ns = "host_ns", adds = true, topics = ["host", "data"], detail = 1 }
 -- next = "launch_latency"
--- text = "{where} waits for the host for {host_ns of window_ns} of its window[, worst in step {host_step}]."
--- every = "{where} wait for the host for {host_ns of window_ns} of their windows[, worst in step {host_step} of rank {rank}]."
+-- text = "{where} waits for the host for {host_ns of window_ns} of its window[, worst in step {host_step}][; over half of that, {host_op_ns}, passes before what {host_op} launches]."
+-- every = "{where} wait for the host for {host_ns of window_ns} of their windows[, worst in step {host_step} of rank {rank}][; on rank {rank} over half of that, {host_op_ns}, passes before what {host_op} launches]."
 -- step = "host_step"
 -- advice = "Launch fewer, larger kernels: fuse or compile, use CUDA graphs, take synchronizations and the data loader out of the way."
 -- [[report.findings]]
@@ -102,7 +104,7 @@ all_steps as materialized (
 caused as materialized (
     select
         row_number() over () as id, g.run, g.source, g.rank, g.pid, g.device, g.dur_ns,
-        g.call_start_ns as start_ns,
+        g.call_tid as tid, g.call_start_ns as start_ns,
         launch_end(g.call_start_ns, g.call_end_ns, g.end_ns) as launched_ns,
         case
             when launched_ns is null then 'unknown'
@@ -128,6 +130,26 @@ worst as (
         first(step order by dur_ns desc, step) filter (cause = 'overhead') as overhead_step
     from in_steps
     group by run, rank, device
+),
+points as not materialized (
+    select id, run, source, pid, tid, start_ns as at_ns from caused where cause = 'host'
+),
+launching_ops as materialized (
+    select id, run, source, rank, pid, tid, name, start_ns, end_ns, null as part
+    from filtered_ops($run, $rank)
+),
+outer_ids as materialized (
+    from outermost('launching_ops')
+),
+outer_ops as materialized (
+    select * from launching_ops where id in (from outer_ids)
+),
+by_op as (
+    select c.run, c.rank, c.device, o.name, sum(c.dur_ns) as dur_ns
+    from innermost('outer_ops', 'points') as i
+    join caused as c using (id)
+    join outer_ops as o on i.parent = o.id
+    group by c.run, c.rank, c.device, o.name
 ),
 sums as (
     select
@@ -165,9 +187,13 @@ select
     zero_if_missing(s.run, s.overhead_gaps) as overhead_gaps,
     zero_if_missing(s.run, s.unknown_gaps) as unknown_gaps,
     s.longest_gap_ns,
-    l.host_step, l.dependency_step, l.overhead_step
+    l.host_step, l.dependency_step, l.overhead_step,
+    o.name as host_op,
+    as_bigint(o.dur_ns) as host_op_ns
 from devices_seen as d
 left join windows('activity') as w on d.run = w.run and d.rank = w.rank and d.device is not distinct from w.device
 left join sums as s on d.run = s.run and d.rank = s.rank and d.device is not distinct from s.device
 left join worst as l on d.run = l.run and d.rank = l.rank and d.device is not distinct from l.device
+left join by_op as o
+    on d.run = o.run and d.rank = o.rank and d.device is not distinct from o.device and 2 * o.dur_ns > s.host_ns
 order by d.run, d.rank, d.device
