@@ -149,9 +149,9 @@ def test_ranks_of_later_ingests_join_their_run(tmp_path: Path) -> None:
     for rank in range(2, 4):
         (result,) = ingest([write_trace(job / f"rank{rank}.json", kernels=3 + rank, rank=rank)], store).files
         assert (result.status, result.run) == ("stored", "job")
-    again = write_trace(job / "rank1_again.json", kernels=9, rank=1)
     later = write_trace(job / "rank5.json", kernels=9, rank=5, first_us=1_900_000_000_000_000)
-    assert [ingest([path], store).files[0].run for path in (again, later)] == ["rank1_again", "rank5"]
+    again = write_trace(job / "rank1_again.json", kernels=9, rank=1)
+    assert [ingest([path], store).files[0].run for path in (later, again)] == ["rank5", "rank1_again"]
     assert rows(store)[:4] == [("job", rank, 3 + rank) for rank in range(4)]
 
 

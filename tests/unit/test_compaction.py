@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from tests.build import build_store
 from tests.traces import write_trace
 from tracelab import doctor, schema
 from tracelab.cli import main
@@ -76,6 +77,38 @@ def test_compact_keeps_each_row_in_one_file_a_table(store: Path, job: Path) -> N
     assert rows == sorted(rows, key=lambda row: (row["rank"], row["start_ns"]))
     assert len(rows) == sum(30 + rank for rank in range(RANKS))
     assert (compaction.compact(store), verified(store)) == ([], [])
+
+
+def test_compacted_rows_are_sorted_by_rank_and_time_and_rows_of_one_time_stay_in_order(tmp_path: Path) -> None:
+    rows = [(rank, source, time) for rank, source in ((1, "a"), (0, "b"), (1, "c")) for time in (7, 5, 7)]
+    kernels = [
+        {"name": f"{at}", "device": 0, "rank": rank, "source": source, "start_ns": time}
+        for at, (rank, source, time) in enumerate(rows)
+    ]
+    store = build_store(tmp_path / "lab", {"kernels": kernels})
+    compaction.compact(store)
+    (path,) = store.glob("kernels/run=r/*.parquet")
+    names = pq.read_table(path, partitioning=None).column("name").to_pylist()
+    by_source = {source: [name for name in names if rows[int(name)][1] == source] for source in "abc"}
+    assert by_source == {"a": ["1", "0", "2"], "b": ["4", "3", "5"], "c": ["7", "6", "8"]}
+
+
+def test_a_run_that_changes_while_it_is_compacted_stays_as_it_is(
+    store: Path, job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A source is replaced just before the commit."""
+    before, create, changes = content(store), LocalFiles.create, [[job / "rank1.json"]]
+
+    def create_late(files: LocalFiles, key: str, content: bytes, staging: Path) -> bool:
+        if changes:
+            ingest(changes.pop(), store, replace=True)
+        return create(files, key, content, staging)
+
+    monkeypatch.setattr(LocalFiles, "create", create_late)
+    assert (compaction.compact(store, "job"), changes) == ([], [])
+    for row in (*before["sources"], *(after := content(store))["sources"]):
+        del row["ingested_at"]
+    assert (after, verified(store)) == (before, [])
 
 
 def test_what_was_compacted_is_not_stored_again_and_is_replaced_alone(store: Path, job: Path) -> None:
