@@ -3,6 +3,8 @@
 #   docker build --file docker/node.Dockerfile --tag tracelab-node .
 #   docker run --rm --gpus all --ipc host --volume "$PWD:/work" --user "$(id -u):$(id -g)" tracelab-node \
 #       train image_classification --model resnet50 --batch-size 64 --profiler kineto
+#   docker run --rm --gpus all --ipc host --volume "$PWD:/work" --user "$(id -u):$(id -g)" tracelab-node \
+#       run -- torchrun --nproc-per-node 8 train.py
 #   docker run --rm --gpus all --ipc host --volume "$PWD:/work" --user "$(id -u):$(id -g)" tracelab-node ceilings
 #   docker run --rm --gpus all --ipc host --cap-add SYS_ADMIN --volume "$PWD:/work" --user root tracelab-node \
 #       train image_classification --model resnet50 --profiler ncu
