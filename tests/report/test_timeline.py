@@ -173,6 +173,25 @@ def test_keys_zoom_to_the_finest_bins_and_back(seen):
 
 
 @needs_browser
+def test_more_than_four_devices_have_low_bands_and_tracks_on_request(seen, tmp_path):
+    kernels = [GPU | {"rank": rank, "name": GEMM, "start_ns": 0, "dur_ns": 1_000} for rank in range(5)]
+    with open_report_session(build_store(tmp_path / "lab", {"kernels": kernels}), ()) as asking:
+        made = render_timeline(asking)
+    path = tmp_path / "report.html"
+    path.write_text(render_page("timeline", "<header><h1>Timeline</h1></header>", [made]), encoding="utf-8")
+    chromium = drawn((seen[0], path))
+    button = "[...document.querySelectorAll('.timeline-bar button')].at(-1)"
+    heights = "[...document.querySelectorAll('.timeline-band canvas')].map((each) => each.clientHeight)"
+    assert chromium.run(f"{button}.title") == "Show kernels in flight"
+    assert chromium.run(heights) == [36] * 5
+    chromium.run(f"{button}.click()")
+    assert chromium.run(heights) == [36 + 18 + 26] * 5
+    chromium.until(f"{SURFACE}.getAttribute('aria-description') === 'kernels in flight, up to 1'")
+    chromium.run(f"{button}.click()")
+    assert chromium.run(heights) == [36] * 5
+
+
+@needs_browser
 def test_a_phone_sees_all_of_it_and_nothing_runs_or_fails(seen):
     chromium = drawn(seen, width=360, height=740)
     assert chromium.run("document.documentElement.scrollWidth") == 360
