@@ -4,15 +4,17 @@ It checks conditional puts, and lists what was put at once. It shows neither lat
 connections, nor credentials that expire, and nothing of Google's and Azure's services.
 """
 
+import http.server
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow.parquet as pq
 import pytest
@@ -20,7 +22,7 @@ import pytest
 import tracelab
 from tests.traces import write_trace
 from tracelab import doctor
-from tracelab.errors import NoDataError, StoreError, UsageError
+from tracelab.errors import NoDataError, StoreError, TracelabError, UsageError
 from tracelab.ingest.pipeline import ingest
 from tracelab.store import remote, session
 from tracelab.store.commit import Staged, Store, commit
@@ -99,6 +101,91 @@ def test_the_sandbox_of_sql_holds_there(url: str, job: Path) -> None:
         tracelab.open(url).sql("from read_text('/etc/passwd')")
     with pytest.raises(UsageError):
         tracelab.open(url).sql("from read_parquet('s3://lab/other/kernels/*/*.parquet')")
+
+
+class Counted(http.server.BaseHTTPRequestHandler):
+    """Counts requests, and answers none with content."""
+
+    requests: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.requests.append(self.path)
+        self.send_error(404)
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_no_statement_there_reaches_a_file_or_the_network(url: str, job: Path, tmp_path: Path) -> None:
+    """Each is tried with the credentials in the environment, where a free DuckDB would succeed."""
+    ingest([job], url)
+    other = session.open_store(url)  # the copy of another session, in the same folder for temporary files
+    (tmp_path / "secret.csv").write_text("secret\n1\n")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Counted) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        web = f"http://127.0.0.1:{server.server_address[1]}"
+        lab = tracelab.open(url)
+        for statement in (
+            f"from read_csv('{tmp_path}/secret.csv')",
+            f"from '{tmp_path}/secret.csv'",
+            "from read_text('/proc/self/environ')",
+            f"from read_text('{other}/.origin')",
+            f"from read_text('{lab.store}/../{other.name}/.origin')",
+            f"from glob('{tmp_path}/*')",
+            f"from read_parquet('{url}/sources/*/*.parquet')",
+            f"from '{url}/sources/x.parquet'",
+            f"from read_csv('{web}/x.csv')",
+            f"from read_parquet('{web}/x.parquet')",
+            f"copy kernels to '{url}/stolen.parquet'",
+            f"copy kernels to '{tmp_path}/stolen.parquet'",
+            "install httpfs",
+            "load httpfs",
+            "create secret s (type s3, provider credential_chain)",
+            "set enable_external_access = true",
+            f"attach '{web}/x.duckdb'",
+            "select getenv('AWS_SECRET_ACCESS_KEY')",
+        ):
+            with pytest.raises(TracelabError):
+                lab.sql(statement).arrow()
+        server.shutdown()
+    assert Counted.requests == []
+    assert not [key for key in keys(url) if "stolen" in key]
+    assert not list(tmp_path.glob("stolen*"))
+
+
+def test_only_the_files_that_a_query_names_are_copied(
+    url: str, job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for run in ("one", "two"):
+        ingest([job / "rank0.json"], url, run=run, replace=True)
+    read: list[str] = []
+    get = obstore.get
+    monkeypatch.setattr(obstore, "get", lambda bucket, key: (read.append(key), get(bucket, key))[1])
+    store = session.open_store(url)
+    assert {key.partition("/")[0] for key in read} == {"commits"}
+    read.clear()
+    with session.connect(store, referenced="kernels", runs=["one"]) as con:
+        assert con.sql("select run, count(*) from kernels group by run").fetchall() == [("one", 3)]
+    assert {key.rpartition("/")[0] for key in read} == {"kernels/run=one"}
+    read.clear()
+    with session.connect(store, referenced="kernels") as con:
+        assert con.sql("select count(*) from kernels").fetchall() == [(6,)]
+    assert {key.rpartition("/")[0] for key in read} == {"kernels/run=two"}
+
+
+def test_a_file_that_a_writer_removes_after_the_log_was_read_costs_one_more_reading(url: str, job: Path) -> None:
+    ingest([job], url)
+    store = session.open_store(url)
+    ingest([job], url, replace=True)
+    removed = [key for key in keys(url) if key.startswith("kernels/")]
+    with session.connect(store, referenced="kernels sources") as con:
+        assert con.sql("select rank, count(*) from kernels group by all order by all").fetchall() == [
+            (rank, 3 + rank) for rank in range(RANKS)
+        ]
+    assert removed
 
 
 def test_a_rank_that_comes_later_is_added(url: str, job: Path) -> None:

@@ -15,6 +15,8 @@ from typing import NamedTuple, Protocol
 from tracelab.errors import StoreError
 
 STAGING = ".staging"
+ORIGIN = ".origin"
+"""The name of a file with the URL of the store that a folder is a copy of."""
 _PLAN = "plan.json"
 _ABANDONED = "abandoned-"
 _MOST_SILENT_S = 24 * 3600
@@ -27,6 +29,11 @@ class StoredFile(NamedTuple):
     key: str
     size_bytes: int
     modified_s: float
+
+
+def is_copy(root: Path) -> bool:
+    """Return whether a folder is a copy of a store at a URL: it has the files of those tables that were read."""
+    return (root / ORIGIN).exists()
 
 
 class StoreFiles(Protocol):

@@ -13,7 +13,7 @@ import duckdb
 from tracelab.errors import StoreError, TracelabError, UsageError
 from tracelab.store import commit_log
 from tracelab.store.commit_log import Part, Snapshot, open_snapshot, read_snapshot
-from tracelab.store.files import LocalFiles
+from tracelab.store.files import LocalFiles, is_copy
 
 PERMISSION_DENIED = "cannot be read: permission denied; make the store's folders and files readable"
 _NO_FILE = re.compile("No files found|No such file")
@@ -76,6 +76,8 @@ def read_checked_snapshot(store: Path, runs: Collection[str] | None = None) -> S
     for _ in range(_ATTEMPTS):
         snapshot = open_snapshot(store, LocalFiles(root))
         checked = [part for part in snapshot.parts.values() if runs is None or part.run in runs]
+        if is_copy(root):
+            checked = []
         suspects = [part for part in checked if not _has_files(root, part)]
         if not suspects and not snapshot.lost:
             return snapshot
@@ -104,5 +106,14 @@ def _has_files(root: Path, part: Part) -> bool:
 
 
 def table_paths(root: Path, parts: Iterable[Part], table: str) -> list[Path]:
-    """Return the files of a table: what a query, an export or another engine reads."""
-    return [root / part.key_of(table) for part in parts if table in part.tables]
+    """Return the files of a table: what a query, an export or another engine reads. Those at a URL are copied first.
+
+    Raises StoreChangedError where a file at a URL was removed since its log was read.
+    """
+    keys = [part.key_of(table) for part in parts if table in part.tables]
+    if is_copy(root):
+        from tracelab.store import remote
+
+        if not remote.complete(root, keys):
+            raise StoreChangedError(root)
+    return [root / key for key in keys]

@@ -1,15 +1,16 @@
 """Stores in object storage: the files of one, and a copy of what it holds in a local folder."""
 
 import re
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from tracelab import schema, temp_folders
-from tracelab.errors import NoDataError, UsageError
+from tracelab import temp_folders
+from tracelab.errors import NoDataError, StoreError, UsageError
 from tracelab.store import buckets, commit_log
-from tracelab.store.files import StoredFile
+from tracelab.store.files import ORIGIN, LocalFiles, StoredFile
 
 _URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<rest>.*)")
 _TRANSFERS = 16
@@ -80,36 +81,62 @@ def check_url(url: str) -> None:
         raise UsageError(f"{url}: not the address of a store; write a folder, or {listed}")
 
 
-def fetch(url: str, tables: Iterable[str] = tuple(schema.BY_NAME)) -> Path:
-    """Copy what a store holds of some tables into a folder of this process, and return the folder.
+def fetch(url: str) -> Path:
+    """Copy the log of a store into a folder of this process, and return the folder, which `complete` fills on demand.
 
     Raises NoDataError for a store without sources, StoreError where it cannot be read.
     """
-    files, selected = BucketFiles(url), set(tables)
-    for attempt in range(1, _ATTEMPTS + 1):
-        folder = temp_folders.new_path("store")
-        folder.mkdir()
-        snapshot = commit_log.open_snapshot(url, files)
-        if not snapshot.parts and not snapshot.lost:
-            problem = "contains no ingested trace"
-            raise NoDataError(f"the store {url} {problem}; run `tracelab ingest PATH --store {url}` first")
+    folder = temp_folders.new_path("store")
+    folder.mkdir()
+    (folder / ORIGIN).write_text(url)
+    _copy_log(url, folder)
+    snapshot = commit_log.read_snapshot(LocalFiles(folder))
+    if not snapshot.parts and not snapshot.lost:
+        problem = "contains no ingested trace"
+        raise NoDataError(f"the store {url} {problem}; run `tracelab ingest PATH --store {url}` first")
+    return folder
+
+
+def complete(folder: Path, keys: Iterable[str]) -> bool:
+    """Copy those files that a folder made by `fetch` lacks.
+
+    Where a writer has removed one since, copy the log anew and return False.
+    """
+    missing = [key for key in keys if not (folder / key).exists()]
+    if not missing:
+        return True
+    url = (folder / ORIGIN).read_text()
+    try:
+        _copy_objects(BucketFiles(url), folder, missing)
+    except FileNotFoundError:
+        _copy_log(url, folder)
+        return False
+    return True
+
+
+def _copy_log(url: str, folder: Path) -> None:
+    """Copy the files of the log that are not there: one that was created once stays as it is."""
+    files = BucketFiles(url)
+    for _ in range(_ATTEMPTS):
         keys = [f"{commit_log.FOLDER}/{name}" for name in files.names(commit_log.FOLDER)]
-        keys += [part.key_of(table) for part in snapshot.parts.values() for table in part.tables if table in selected]
-
-        def download(key: str, folder: Path = folder) -> None:
-            path = folder / key
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(files.read(key))
-
         try:
-            with ThreadPoolExecutor(_TRANSFERS) as pool:
-                list(pool.map(download, keys))
-        except FileNotFoundError:
-            if attempt == _ATTEMPTS:
-                raise
-        else:
-            return folder
-    raise AssertionError
+            _copy_objects(files, folder, [key for key in keys if not (folder / key).exists()])
+        except FileNotFoundError:  # a checkpoint has replaced it since
+            continue
+        return
+    raise StoreError(f"{url}: its log was replaced while it was read; run the command again")
+
+
+def _copy_objects(files: BucketFiles, folder: Path, keys: Sequence[str]) -> None:
+    def copy(key: str) -> None:
+        path = folder / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        whole = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+        whole.write_bytes(files.read(key))
+        whole.replace(path)  # another thread may copy it, too
+
+    with ThreadPoolExecutor(_TRANSFERS) as pool:
+        list(pool.map(copy, keys))
 
 
 def _connect(url: str) -> Any:  # noqa: ANN401 - obstore's stores have no common type at run time

@@ -207,11 +207,10 @@ class ParquetRows:
         """Select all columns of all files, `filename` and `file_row_number`."""
         if table == "sources":
             return self._select_sources()
-        parts = self.snapshot.parts.values()
-        paths = integrity.table_paths(self.root, parts, table)
+        parts = [part for part in self.snapshot.parts.values() if table in part.tables]
         if self.runs is not None and table != "runs":
-            read = [part for part in parts if part.run in self.runs]
-            paths = integrity.table_paths(self.root, read, table) or paths
+            parts = [part for part in parts if part.run in self.runs] or parts
+        paths = integrity.table_paths(self.root, parts, table)
         return f"select *, filename, file_row_number from {self._read(paths)}"
 
     def _select_sources(self) -> str:

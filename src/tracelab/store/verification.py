@@ -20,7 +20,7 @@ from tracelab.errors import StoreError
 from tracelab.foreign_text import escape_path
 from tracelab.store.commit import hash_file
 from tracelab.store.commit_log import Part, PartKey, Snapshot, TableFile, read_snapshot
-from tracelab.store.files import LocalFiles
+from tracelab.store.files import LocalFiles, is_copy
 from tracelab.store.integrity import PERMISSION_DENIED
 
 _DAMAGED_PAGE = re.compile(r"Failed to read file|corrupt|Parquet file|codec can't decode")
@@ -81,6 +81,11 @@ def check_part(store: Path, snapshot: Snapshot, part: Part, *, hashes: bool = Tr
     """
     names_run = any(other.run != part.run for source in part.source_names for other in snapshot.parts_with(source))
     trace = find_common_path(part.traces)
+
+    if is_copy(store):
+        from tracelab.store import remote
+
+        remote.complete(store, map(part.key_of, part.files))
 
     def problem(path: Path, what: str) -> FileProblem:
         return FileProblem(path, what, trace, names_run)
