@@ -181,7 +181,7 @@ def test_an_empty_scope_is_an_error_that_lists_what_there_is(
         ({"steps": "x"}, "'x' are no steps; write numbers and spans, such as 3-5,8 or 10-"),
         ({"steps": "5-3"}, "the steps '5-3' end before they begin"),
         ({"to": "1.2-2"}, "'1.2-2' is no time; write it as 1.5s, 20ms, 300us or 1234567 (ns)"),
-        ({"from_": "2s", "to": "1s"}, "the scope ends at 1s, not after its begin at 2s"),
+        ({"from_": "2s", "to": "1s"}, "the scope ends at 1s, not after its start at 2s"),
         ({"within": "("}, "--within '(' is no regular expression"),
         ({"steps": "0", "by": "end"}, "rows of GPUs count by launch or execution, not by 'end'"),
     ],

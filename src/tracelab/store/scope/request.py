@@ -79,7 +79,7 @@ class Scope:
         first = parse_time(self.from_ or "0")
         last = None if self.to is None else parse_time(self.to)
         if last is not None and last <= first:
-            raise UsageError(f"the scope ends at {self.to}, not after its begin at {self.from_ or 0}; swap both times")
+            raise UsageError(f"the scope ends at {self.to}, not after its start at {self.from_ or 0}; raise --to")
         return Span(first, last)
 
     @property
