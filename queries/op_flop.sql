@@ -48,13 +48,24 @@
 -- covered_ratio = "covered_ns / gpu_activity_ns."
 -- replayed_calls = "calls where graphs replay them, else 0: op and shapes are those of the capture, and calls those in it times the replays."
 -- ///
-with executions as not materialized (
+with replayed as materialized (
+    from graph_replays_of($run, $rank, null, null) where agreement >= 0.95
+),
+units as materialized (
+    from replay_units('replayed')
+),
+unit_kernels as materialized (
+    from replayed_kernels('units')
+),
+unit_ops as materialized (
+    from replayed_ops('units')
+),
+executions as not materialized (
     select run, source, rank, pid, tid, name, start_ns, end_ns, external_id, input_shapes, input_types, args
     from ops
     where matches(run, $run) and matches(rank, $rank)
-),
-replayed as materialized (
-    from graph_replays_of($run, $rank, null, null) where agreement >= 0.95
+    union all by name
+    from unit_ops
 ),
 activity as materialized (
     from filtered_activity($run, $rank) as a
@@ -62,19 +73,28 @@ activity as materialized (
         from replayed as r
         where a.run = r.run and a.source = r.source and a.pid is not distinct from r.pid and a.correlation = r.correlation
     )
+    union all by name
+    select * exclude (tid, launch_ns), start_ns + gpu_ns as end_ns from unit_kernels
 ),
 api as not materialized (
     from filtered_calls($run, $rank)
+    union all by name
+    select run, source, rank, pid, tid, name, 'runtime' as api, launch_ns as start_ns, launch_ns as end_ns, correlation
+    from unit_kernels
+    where launch_ns is not null
 ),
 summed as materialized (
     select
-        run, rank, device, op, shapes, types, formula, kind, precision, flop, least_bytes, is_replayed,
-        sum(calls) as calls, sum(op_ns) as op_ns, sum(gpu_ns) as gpu_ns, sum(busy_ns) as busy_ns, sum(gpu_rows) as gpu_rows
-    from (
-        select *, false as is_replayed from op_costs('executions', 'activity', 'api')
-        union all by name
-        select *, true as is_replayed from replayed_op_costs('replayed')
-    )
+        coalesce(u.run, c.run) as run, c.rank, c.device, c.op, c.shapes, c.types, c.formula, c.kind, c.precision, c.flop,
+        c.least_bytes, u.unit is not null as is_replayed,
+        sum(c.calls * coalesce(u.replays, 1)) as calls,
+        sum(case when u.unit is null then c.op_ns else 0 end) as op_ns,
+        sum(c.gpu_ns) as gpu_ns,
+        sum(case when u.unit is null then c.busy_ns else c.gpu_ns end) as busy_ns,
+        sum(c.gpu_rows * coalesce(u.replays, 1)) as gpu_rows
+    from op_costs('executions', 'activity', 'api') as c
+    left join units as u on c.run = u.unit
+    where u.unit is null or c.gpu_rows > 0
     group by all
 ),
 totals as (

@@ -155,55 +155,42 @@ join _replay_places as p using (sequence)
 left join _replay_best as b using (sequence)
 left join _replay_captures as c on b.capture = c.id;
 
--- replayed_op_costs(replayed): op_costs() of the kernels that graph_replays_of() places in ops of their captures. A row is one run,
--- rank, device, op, shapes and types, whose `calls` are those in the capture times the replays; what a replay launches at another
--- name than its capture, and what no op launched there, has a row without an op. Its kernels follow each other, so busy_ns
--- is gpu_ns. No time passes on the CPU.
-create or replace macro replayed_op_costs(replayed) as table
-with _replay_units as materialized (  -- replays of one sequence on one device, as if they were a run
-    select
-        (row_number() over ())::varchar as unit, run, rank, device, count(*) as replays,
-        any_value(places) as places, list(durations) as durations,
-        any_value(capture_run) as capture_run, any_value(capture_source) as source, any_value(capture_pid) as pid,
-        any_value(capture_tid) as tid, any_value(begin_ns) as begin_ns, any_value(end_ns) as end_ns
-    from query_table(replayed)
-    group by run, rank, device, sequence
-),
-_replay_times as (
+-- replay_units(replayed): replays of graph_replays_of() with one sequence on one device, as if they were a run, `unit`, that launches what
+-- its capture does, when that did. A row is one unit, whose run has `replays` of it.
+create or replace macro replay_units(replayed) as table
+select
+    chr(1) || row_number() over () as unit, run, rank, device, count(*) as replays,
+    any_value(places) as places, list(durations) as durations,
+    any_value(capture_run) as capture_run, any_value(capture_source) as source, any_value(capture_pid) as pid,
+    any_value(capture_tid) as tid, any_value(begin_ns) as begin_ns, any_value(end_ns) as end_ns
+from query_table(replayed)
+group by run, rank, device, sequence;
+
+-- replayed_kernels(units): the kernels of replay_units(), each with its time in all replays and the launch in the capture, if that has
+-- its name. A row is one place of a unit, its `run`; ids are below 0.
+create or replace macro replayed_kernels(units) as table
+with _times as (
     select unit, place, sum(dur_ns) as dur_ns
     from (
         select unit, unnest(each) as dur_ns, generate_subscripts(each, 1) as place
-        from (select unit, unnest(durations) as each from _replay_units)
+        from (select unit, unnest(durations) as each from query_table(units))
     )
     group by unit, place
-),
-_replayed_kernels as materialized (
-    select row_number() over () as id, u.unit as run, u.source, u.rank, u.pid, u.tid, u.device, p.*, t.dur_ns
-    from _replay_units as u
-    cross join lateral (select unnest(u.places, recursive := true)) as p
-    join _replay_times as t on u.unit = t.unit and p.place = t.place
-),
-_replayed_activity as materialized (
-    select id, run, source, rank, pid, device, place as correlation, null::bigint as external_id, coalesce(at_ns, 0) as start_ns, dur_ns as gpu_ns
-    from _replayed_kernels
-),
-_replayed_calls as materialized (
-    select run, source, rank, pid, tid, launched as name, 'runtime' as api, at_ns as start_ns, at_ns as end_ns, place as correlation
-    from _replayed_kernels
-    where kernel = launched
-),
-_replayed_ops as materialized (
-    select
-        u.unit as run, o.source, u.rank, o.pid, o.tid, o.name, o.start_ns, o.end_ns, null::bigint as external_id,
-        o.input_shapes, o.input_types, o.args
-    from ops as o
-    join _replay_units as u
-        on o.run = u.capture_run and o.source = u.source and o.pid is not distinct from u.pid and o.tid is not distinct from u.tid
-        and o.start_ns < u.end_ns and o.end_ns > u.begin_ns
 )
 select
-    u.run, u.rank, u.device, c.* exclude (run, rank, device, calls, op_ns, busy_ns, gpu_rows),
-    c.calls * u.replays as calls, 0 as op_ns, c.gpu_ns as busy_ns, c.gpu_rows * u.replays as gpu_rows
-from op_costs('_replayed_ops', '_replayed_activity', '_replayed_calls') as c
-join _replay_units as u on c.run = u.unit
-where c.gpu_rows > 0;
+    -row_number() over () as id, u.unit as run, u.source, u.rank, u.pid, u.tid, u.device, p.place as correlation,
+    p.kernel as name, 'kernel' as kind, coalesce(p.at_ns, 0) as start_ns, t.dur_ns as gpu_ns,
+    case when p.kernel = p.launched then p.at_ns end as launch_ns
+from query_table(units) as u
+cross join lateral (select unnest(u.places, recursive := true)) as p
+join _times as t on u.unit = t.unit and p.place = t.place;
+
+-- replayed_ops(units): the ops of the captures of replay_units(), as if they were of the units.
+create or replace macro replayed_ops(units) as table
+select
+    u.unit as run, o.source, u.rank, o.pid, o.tid, o.name, o.start_ns, o.end_ns, null::bigint as external_id,
+    o.input_shapes, o.input_types, o.args
+from ops as o
+join query_table(units) as u
+    on o.run = u.capture_run and o.source = u.source and o.pid is not distinct from u.pid and o.tid is not distinct from u.tid
+    and o.start_ns < u.end_ns and o.end_ns > u.begin_ns;
