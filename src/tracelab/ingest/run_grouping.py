@@ -262,8 +262,9 @@ def find_run_of_ranks(group: Sequence[Candidate], earlier: Sequence[StoredSource
     fitting = []
     for run in dict.fromkeys(row.run for row in kin):
         rows = [row for row in kin if row.run == run]
+        placed = [row for row in rows if row.span_ns is not None or row.host is not None]
         is_free = not ranks.intersection(row.rank for row in rows)
-        if is_free and all(_recorded_together(item, row) for item in group for row in rows):
+        if is_free and placed and all(_recorded_together(item, row) for item in group for row in placed):
             fitting.append(run)
     return fitting[0] if len(fitting) == 1 else None
 
@@ -325,6 +326,9 @@ def _kin(item: Candidate) -> _Kin:
 
 def _group_by_time(processes: list[list[Candidate]]) -> list[list[Candidate]]:
     """Join files of processes with different ranks whose recordings overlap."""
+    untimed = [_Recording(0, 0, files) for files in processes]
+    if untimed and not any(recording.host for recording in untimed) and _is_whole_job(untimed):
+        return [[item for files in processes for item in files]]
     spans = [(_span_ns(files), files) for files in processes]
     timed = [_Recording(*span, files) for span, files in spans if span is not None]
     timed.sort(key=lambda recording: (recording.start_ns, recording.end_ns, str(recording.files[0].path)))

@@ -15,6 +15,8 @@ from tracelab.store import files as store_files
 from tracelab.store.commit import Store
 from tracelab.store.commit_log import RESERVED_S, Reservation, Snapshot, StoredSource
 
+_TIMED_RANKS = 8
+"""Ranks of a run whose times are read when it is reserved: enough to see whether others belong to it."""
 _RESERVED_AT_URL_S = 3600.0
 """How long a name is reserved at a URL, where the end of an ingest cannot be seen."""
 
@@ -46,8 +48,9 @@ class RunNames:
         by_run: dict[str, list[StoredSource]] = {}
         for item, run in runs.items():
             if run in self._new and item.probe.rank is not None:
-                span = None if is_compressed(item.path) else read_span_ns(item)  # which would decompress all of it
-                by_run.setdefault(run, []).append(_describe_planned(item, run, span))
+                planned = by_run.setdefault(run, [])
+                is_timed = len(planned) < _TIMED_RANKS and not is_compressed(item.path)  # which decompresses all of it
+                planned.append(_describe_planned(item, run, read_span_ns(item) if is_timed else None))
         return [
             Reservation(each.run, each.folder, each.owner, each.at_s, by_run.get(each.run, ()))
             for each in self._new.values()
