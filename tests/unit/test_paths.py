@@ -6,6 +6,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 
@@ -312,3 +313,11 @@ def test_advice_for_pages_ends_with_the_block() -> None:
     with array_memory():
         inside = advise(False)
     assert (inside, advise(was_advised)) == (False, True)
+
+
+def test_arrow_allocates_as_numpy_does_within_the_block_alone() -> None:
+    outside = pa.default_memory_pool().backend_name
+    with pytest.raises(ValueError, match="within"), array_memory():
+        assert pa.default_memory_pool().backend_name == "system"
+        raise ValueError("within")
+    assert pa.default_memory_pool().backend_name == outside

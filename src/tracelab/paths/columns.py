@@ -17,13 +17,13 @@ NONE = -(2**62)
 
 @contextlib.contextmanager
 def array_memory() -> Iterator[None]:
-    """Allocate arrays in small pages, and keep the pages of those that were freed for the next ones.
+    """Allocate arrays, Arrow's too, in small pages, and keep the pages of those that were freed for the next ones.
 
     A graph of a million kernels makes hundreds of arrays of 8 MB, each used for some milliseconds. By default, numpy
     advises huge pages for them: where the kernel has none free, or the memory of a virtual machine is not backed yet,
     each one stalls. And glibc returns each freed one to the kernel, which clears its pages anew: a third of the time.
     """
-    with _without_huge_pages(), _with_freed_memory():
+    with _without_huge_pages(), _with_freed_memory(), _with_system_pool():
         yield
 
 
@@ -37,6 +37,17 @@ def _without_huge_pages() -> Iterator[None]:
     finally:
         if advise:
             advise(was_advised)
+
+
+@contextlib.contextmanager
+def _with_system_pool() -> Iterator[None]:
+    """Allocate Arrow's arrays as numpy does: its own pool neither takes pages that numpy freed nor leaves it any."""
+    pool = pa.default_memory_pool()
+    pa.set_memory_pool(pa.system_memory_pool())
+    try:
+        yield
+    finally:
+        pa.set_memory_pool(pool)
 
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tracelab.paths.columns import NONE, Array, array_memory, nullable_column, number_column, text_column
+from tracelab.paths.columns import NONE, Array, nullable_column, number_column, text_column
 from tracelab.paths.graph import CAUSES, Graph, build_graph
 from tracelab.paths.recording import CpuRows, Relations
 from tracelab.paths.steps import find_step_marks
@@ -15,7 +15,6 @@ from tracelab.paths.walk import Path, Window, classify, walk_back, whole_window
 Params = Mapping[str, str | int | float | bool | None]
 
 
-@array_memory()
 def compute_paths(relations: Relations, params: Params, check: Callable[[], None]) -> dict[str, pa.Table]:
     """Return the rows of `path_rows` and `path_runs`: the critical path of a run, or of one of its steps."""
     graph = build_graph(relations, check)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracelab.errors import UsageError
-from tracelab.paths.columns import NONE, Array, array_memory, nullable_column, text_column
+from tracelab.paths.columns import NONE, Array, nullable_column, text_column
 from tracelab.paths.graph import Graph, build_graph
 from tracelab.paths.modules import mark_modules, name_modules
 from tracelab.paths.recording import Relations
@@ -27,7 +27,6 @@ TRANSFERS = ("communication",)
 NOT_COMPUTE = ("communication", "copy", "memset")
 
 
-@array_memory()
 def compute_what_if(relations: Relations, params: Params, check: Callable[[], None]) -> dict[str, pa.Table]:
     """Return the rows of `what_if_classes` and `what_if_runs`: times and paths before and after a change."""
     _check_params(params)

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from tracelab import schema
 from tracelab.errors import TracelabError
+from tracelab.paths.columns import array_memory
 from tracelab.store import execution, rollups, session
 
 Params = Mapping[str, str | int | float | bool | None]
@@ -114,10 +115,11 @@ def compute_tables(
 ) -> Mapping[str, pa.Table]:
     """Compute the tables of one run, or of all of a session. Raises TracelabError where memory does not suffice."""
     budget = _MemoryBudget(con, computation, run)
-    relations = _read_relations(con, computation.texts, {**params, "run": run}, budget)
     module, _, function = computation.function.partition(":")
     compute: Compute = getattr(importlib.import_module(module), function)
-    return compute(relations, params, execution.check_interrupted)
+    with array_memory():
+        relations = _read_relations(con, computation.texts, {**params, "run": run}, budget)
+        return compute(relations, params, execution.check_interrupted)
 
 
 class _MemoryBudget:
