@@ -27,7 +27,7 @@ from tracelab.store import execution, session
 FOLDER = ".rollups"
 _KEYS = "keys"
 _MOST_SEGMENTS = 8
-_MOST_SOURCES = 1_000
+_MOST_SOURCES = 4_000
 _MOST_BYTES = 1 << 30
 """Sources, and bytes of traces, whose runs are computed together: planning costs per query, memory per row."""
 _ATTEMPTS = 3
