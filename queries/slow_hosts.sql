@@ -1,11 +1,13 @@
 -- Which hosts or GPUs compute longer or come later than their peers, over all runs that they took part in.
--- A row is one host (or with `by` one GPU), the most suspect first. In each run with several, a host is compared with its
--- peers. It is slower where the compute time of a step (without steps, of the window), the median over its ranks, exceeds the
--- median over all hosts of the run; it is late where its mean lateness in a collective (stragglers) exceeds that median. If
--- all hosts were alike, each would be slower, and late, in at most half of its runs by chance: `chance` is the probability of
--- so many runs or more (a sign test), which assumes no distribution, and needs no more than that runs are independent. Among many hosts the smallest chance is small by itself, so that `verdict` compares it times the number of hosts
--- with 0.01: at most one store in a hundred has a verdict of each kind by chance. Compare runs whose ranks do the same work: a
--- pipeline's stages differ by design.
+-- A row is one host, or with `by` one GPU (by its UUID, else its host and rank), the most suspect first. In each run
+-- with several, a host is compared with its peers. It is slower where the compute time of a step (without steps, of
+-- the window), the median over its ranks, exceeds the median over all hosts of the run; it is late where its mean
+-- lateness in a collective (stragglers) exceeds that median. If all hosts were alike, each would be slower, and late,
+-- in at most half of its runs by chance: `chance` is the probability of so many runs or more (a sign test), which
+-- assumes no distribution, and needs no more than that runs are independent. Among many hosts the smallest chance is
+-- small by itself, so that `verdict` compares it times the number of hosts with 0.01: at most one store in a hundred
+-- has a verdict of each kind by chance. Compare runs whose ranks do the same work: a pipeline's stages differ by
+-- design.
 -- /// query
 -- title = "Slow hosts"
 -- needs = ["sources"]
@@ -13,7 +15,7 @@
 -- chart = { kind = "bars", x = "host", y = ["slower_runs", "late_runs"] }
 -- [params]
 -- common = ["run"]
--- by = { default = "host", choices = ["host", "gpu"], about = "a row for each host, or each GPU by its UUID, else its host and rank" }
+-- by = { default = "host", choices = ["host", "gpu"], about = "what the rows are of" }
 -- least_slower = { default = 0.02, about = "a slow host computes longer than its peers by this share or more" }
 -- step_name = "common"
 -- [columns]

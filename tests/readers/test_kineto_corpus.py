@@ -80,13 +80,15 @@ class Case:
     """A file, the rows of it in the store of all files, and those of the oracle."""
 
     path: Path
+    source_id: str
     files: dict[str, list[Path]]
     expected: oracle.Reading
     db: duckdb.DuckDBPyConnection
 
     def rows(self, table: str) -> list[dict[str, object]]:
         """The rows of a table."""
-        return [row for path in self.files[table] for row in pq.ParquetFile(path).read(use_threads=False).to_pylist()]
+        tables = (pq.ParquetFile(path).read(use_threads=False) for path in self.files[table])
+        return [row for each in tables for row in each.to_pylist() if row["source"] == self.source_id]
 
     @cached_property
     def source(self) -> dict[str, object]:
@@ -101,20 +103,22 @@ class Case:
         return self.db.sql(" union all ".join(counts)).fetchall()
 
 
-def stored_files(store: Path, source: object = "*") -> dict[str, list[Path]]:
-    """The files of each table, or those of one source."""
+def stored_files(store: Path, parts: str = "run=*/*") -> dict[str, list[Path]]:
+    """The files of each table, or those of some parts."""
     names = (*COLUMNS, "devices", "diagnostics", "sources")
-    return {name: sorted(store.glob(f"{name}/run=*/{source}-*.parquet")) for name in names}
+    return {name: sorted(store.glob(f"{name}/{parts}-*.parquet")) for name in names}
 
 
-def connect(files: dict[str, list[Path]]) -> duckdb.DuckDBPyConnection:
-    """The tables as bare views, without tracelab's own session."""
+def connect(files: dict[str, list[Path]], source: str | None = None) -> duckdb.DuckDBPyConnection:
+    """The tables as bare views, without tracelab's own session; of one source, or of all that the files hold."""
     db = duckdb.connect()
+    of_source = "" if source is None else f" where source = '{source}'"
     statements = []
     for name, paths in files.items():
         if paths:
             listed = ", ".join("'" + str(path).replace("'", "''") + "'" for path in paths)
-            statements.append(f"create view {name} as from read_parquet([{listed}], hive_partitioning = false)")
+            rows = f"from read_parquet([{listed}], hive_partitioning = false){of_source}"
+            statements.append(f"create view {name} as {rows}")
         else:
             columns = ", ".join(f'"{column.name}" {column.duckdb}' for column in schema.BY_NAME[name].columns)
             statements.append(f"create table {name} ({columns})")
@@ -147,8 +151,10 @@ class Answers:
         return {Path(path).resolve(): (run, source, complete) for path, run, source, complete in rows}
 
     def files(self, path: Path) -> dict[str, list[Path]]:
-        """The files of the tables that hold the rows of a trace."""
-        return stored_files(self.store, self.sources[path.resolve()][1])
+        """The files of the tables that hold the rows of a trace: its own, or those of small traces of its run."""
+        run, source, _ = self.sources[path.resolve()]
+        own = stored_files(self.store, f"run={run}/{source}")
+        return own if own["sources"] else stored_files(self.store, f"run={run}/many")
 
     def of_case(self, query: str, case: Case) -> list[dict[str, object]]:
         """The rows of a query that are about the run and rank of a file."""
@@ -178,8 +184,9 @@ def case(request: pytest.FixtureRequest, together: Answers) -> Iterator[Case]:
         expected = oracle.read(request.param)
     finally:
         gc.enable()
-    with connect(files) as db:
-        yield Case(request.param, files, expected, db)
+    _, source, _ = together.sources[request.param.resolve()]
+    with connect(files, source) as db:
+        yield Case(request.param, source, files, expected, db)
 
 
 def count_rows(columns: Sequence[Sequence[object]]) -> Counter:
@@ -415,7 +422,7 @@ def test_together_results_in_the_same_rows_as_alone(
     together: Answers, stores: dict[Path, Lab], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     tables = [*COLUMNS, "devices"]
-    of_all = [together.files(path) for path in ALONE]
+    of_all = [stored_files(together.store)]
     of_each = [stored_files(alone(path, stores, tmp_path_factory).store) for path in ALONE]
     ours, theirs = (
         connect({table: [file for files in each for file in files[table]] for table in tables})
