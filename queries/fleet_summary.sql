@@ -51,11 +51,13 @@
 -- by = "idle_ns"
 -- most = 3
 -- text = "{run}: its GPUs are idle for {idle_ns of window_ns} of their windows."
+-- advice = "Run idle_causes on {run}: launches, data loading, or synchronization."
 -- [[report.findings]]
 -- when = "wait_ns > 0.2 * nullif(collective_ns, 0)"
 -- by = "wait_ns"
 -- most = 3
 -- text = "{run}: {wait_ns of collective_ns} of its collectives is waiting[, most for rank {straggler}]."
+-- advice = "Run straggler_causes on {run}: why its last rank is late."
 -- ///
 with figures as (
     from fleet_runs('rollup_runs', 'rollup_ranks')
