@@ -13,7 +13,7 @@ from tests.compare.test_agreement import assert_agreement
 from tracelab.client import Lab
 from tracelab.compare import writers
 from tracelab.ingest import pipeline
-from tracelab.output.units import Quantity, format_scaled
+from tracelab.output.labels import Quantity, format_scaled
 
 pytestmark = corpus.needs_traces
 

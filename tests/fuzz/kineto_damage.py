@@ -19,12 +19,11 @@ import pyarrow as pa
 
 from tracelab.readers.decompress import open_decompressed
 from tracelab.readers.diagnostics import build_diagnostics
-from tracelab.readers.kineto.chunk_reader import ChunkReader
+from tracelab.readers.kineto.chunk_reader import ChunkReader, borrow_parser
 from tracelab.readers.kineto.chunker import Trace
 from tracelab.readers.kineto.diagnostics import MESSAGES
 from tracelab.readers.kineto.mapper import Mapper, borrow_connection
 from tracelab.readers.kineto.metadata import TraceSummary
-from tracelab.readers.kineto.parser import borrow_parser
 from tracelab.readers.kineto.read import ReaderThreads
 
 SPAN = ("name", "start_ns", "dur_ns")

@@ -17,7 +17,7 @@ from tests.readers import test_nvprof_text as nvprof_forms
 from tests.readers.parsing import rewrite_chunk
 from tests.readers.small import kernel, op
 from tracelab.ingest.archives import unpack
-from tracelab.ingest.copies import copies_folder
+from tracelab.ingest.discovery import copies_folder
 from tracelab.readers.decompress import SNIFF_BYTES, is_archive
 from tracelab.readers.diagnostics import DiagnosticCounts, build_diagnostics
 from tracelab.readers.kineto.diagnostics import MESSAGES as OF_KINETO

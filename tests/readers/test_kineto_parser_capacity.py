@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.readers.parsing import PLAIN, parse
-from tracelab.readers.kineto import mapping, parser
-from tracelab.readers.kineto.parser import borrow_parser, compiled_parser
+from tracelab.readers.kineto import chunk_reader, mapping
+from tracelab.readers.kineto.parser import compiled_parser
 from tracelab.readers.kineto.parser.compiled_parser import CompiledParser, TooManyNamesError
 from tracelab.readers.kineto.parser.layout import MAX_ARGUMENTS, MAX_KINDS, MAX_WATCHED_NAMES, NAMES_BYTES, ArgumentType
 from tracelab.readers.kineto.parser.python_parser import PythonParser
@@ -78,9 +78,9 @@ def test_where_names_exceed_the_buffers_events_are_parsed_in_python(
     monkeypatch.setattr(mapping, "WATCHED_NAMES", names)
     with pytest.raises(TooManyNamesError):
         CompiledParser()
-    parser.compiled_parser_problem.cache_clear()
+    chunk_reader.compiled_parser_problem.cache_clear()
     try:
-        with borrow_parser() as borrowed:
+        with chunk_reader.borrow_parser() as borrowed:
             assert isinstance(borrowed, PythonParser)
     finally:
-        parser.compiled_parser_problem.cache_clear()
+        chunk_reader.compiled_parser_problem.cache_clear()

@@ -18,7 +18,7 @@ LAYERS = (
     {"output", "paths", "change_points"},
     {"schema", "run_names"},
     {"file_urls"},
-    {"errors", "enumerations", "exact_json", "pandas_import", "resources", "temp_folders"},
+    {"errors", "enumerations", "exact_json", "resources", "temp_folders"},
     {"foreign_text"},
 )
 """Packages and top-level modules of tracelab, from the top down; a package may import from its own or a lower layer."""

@@ -7,7 +7,7 @@ import pytest
 
 _SCRIPT = """
 import sys
-from tracelab.pandas_import import skip_pandas_import
+from tracelab.cli.ingest import skip_pandas_import
 if sys.argv[1] == "skip":
     skip_pandas_import()
 import pyarrow as pa

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.test_plot import drawn_memory, kernel, labels, memory, png, question
 from tracelab import plot
 from tracelab.output.labels import strip_signature
-from tracelab.plot.axis import is_additive
+from tracelab.plot.labels import is_additive
 from tracelab.query.library import library
 
 

@@ -6,8 +6,7 @@ import pyarrow as pa
 import pytest
 from rich.cells import cell_len
 
-from tracelab.output.labels import shorten
-from tracelab.output.units import Quantity, column_quantity, format_scaled, format_significant, spell_column
+from tracelab.output.labels import Quantity, column_quantity, format_scaled, format_significant, shorten, spell_column
 from tracelab.output.writers import write
 
 KERNEL = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)"

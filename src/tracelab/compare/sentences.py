@@ -12,8 +12,7 @@ from tracelab.compare.left_out import FIRST_OR_LAST, LEFT_OUT
 from tracelab.compare.recordings import LEAST_TO_TRIM, RECORDED, WHOLE
 from tracelab.compare.replacements import Replaced
 from tracelab.compare.verdicts import FASTER, LEAST_EFFECT, SAME, SLOWER, UNDECIDED, WIDEST_SAME, MetricRow
-from tracelab.output.labels import shorten, strip_signature
-from tracelab.output.units import Quantity, format_scaled
+from tracelab.output.labels import Quantity, format_scaled, shorten, strip_signature
 
 LEAST_STEP_SHARE = 0.01
 """Details whose difference is below this share of the step are left out unless all are wanted."""

@@ -11,7 +11,8 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple
 
-from tracelab.ingest.copies import MEMBER_MARK, Copies, DiskFullError, NoPathError
+from tracelab.ingest.copies import Copies, DiskFullError, NoPathError
+from tracelab.ingest.discovery import MEMBER_MARK
 from tracelab.readers.decompress import ZIP_MAGIC, open_decompressed
 from tracelab.readers.diagnostics import DiagnosticCounts
 

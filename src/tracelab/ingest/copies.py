@@ -5,26 +5,17 @@ A copy lies below the folder of its ingest under the path of what it was taken f
 """
 
 import errno
-import re
 import shutil
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from tracelab import temp_folders
-from tracelab.foreign_text import escape_path
 from tracelab.readers.base import iterate_readers
 from tracelab.readers.decompress import is_archive, read_head
-
-MEMBER_MARK = "!"
-"""Ends the name of an archive in the path of a member."""
 
 _HEAD_BYTES = 1 << 17
 """Enough for a reader to judge a member by: of the rest no byte is read where none accepts it."""
 
-_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:")
 _NO_PATH = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EINVAL)
 
 
@@ -36,53 +27,9 @@ class NoPathError(Exception):
     """A name cannot be the path of a file here."""
 
 
-@contextmanager
-def copies_folder() -> Iterator[Callable[[], Path]]:
-    """Yield a function that creates the folder for the copies of one ingest; it is deleted at the end."""
-    created: list[Path] = []
-
-    def create() -> Path:
-        if not created:
-            created.append(temp_folders.new_path("inputs"))
-            created[0].mkdir()
-        return created[0]
-
-    try:
-        yield create
-    finally:
-        for folder in created:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
 def copy_path(folder: Path, name: Path) -> Path:
     """Return the path of the copy with a name, which is absolute or the path form of a URL."""
     return folder / str(name).lstrip("/")
-
-
-def original_path(path: Path) -> Path:
-    """Return the name of what a path is a copy of; other paths are their own names."""
-    match = _pattern().match(str(path))
-    if match is None:
-        return path
-    return Path(f"{match['scheme'] or ''}/{str(path)[match.end() :]}")
-
-
-def resolve_original(path: Path) -> Path:
-    """Return the name of what a path is a copy of; other paths without links."""
-    original = original_path(path)
-    return path.resolve() if original is path else original
-
-
-def name_originals(text: str) -> str:
-    """Replace the paths of copies in a message by the names of what they are copies of."""
-
-    return _pattern().sub(lambda match: f"{match['scheme']}//" if match["scheme"] else "/", text)
-
-
-def _pattern() -> re.Pattern[str]:
-    """Match the beginning of a copy's path, and the scheme of a URL with its slash."""
-    root = re.escape(escape_path(Path(tempfile.gettempdir())))
-    return re.compile(rf"{root}/\.?tracelab-[^/\s]+/inputs-\d+/(?:(?P<scheme>{_SCHEME.pattern})/)?")
 
 
 class Copies:

@@ -4,13 +4,17 @@ import glob
 import hashlib
 import os
 import re
+import shutil
+import tempfile
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from tracelab import temp_folders
 from tracelab.errors import NothingToStoreError, NotProfilerDataError, SourceError
 from tracelab.foreign_text import escape_path
 from tracelab.readers.base import Probe, Reader, iterate_folder_readers, iterate_readers, list_source_files
@@ -39,6 +43,11 @@ RUN_JSON, SWEEP_JSON, RANK_LOG = "run.json", "sweep.json", re.compile(r"rank\d+\
 FileStamp = tuple[int, int]
 """Size and modification time of a source: when they differ, so may its content."""
 
+MEMBER_MARK = "!"
+"""Ends the name of an archive in the path of a member."""
+
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:")
+
 _HASH_BLOCK_BYTES = 4 << 20
 """Large, because after each block the thread waits until importing threads release the interpreter."""
 
@@ -56,7 +65,7 @@ class Candidate:
     """A file, or a folder that is one source, that holds profiler data; with its reader and its probe."""
 
     path: Path
-    """Where its bytes are; `copies.original_path` returns what that is a copy of."""
+    """Where its bytes are; `original_path` returns what that is a copy of."""
     reader: Reader
     probe: Probe
     stamp: FileStamp
@@ -286,3 +295,47 @@ def _hash_folder(folder: Path) -> str:
     """Return the SHA-256 over the lines `<SHA-256>  <name>` of its files by name, as sha256sum prints them."""
     lines = (f"{_hash(file)}  ".encode() + os.fsencode(file.name) + b"\n" for file in list_source_files(folder))
     return hashlib.sha256(b"".join(lines)).hexdigest()
+
+
+@contextmanager
+def copies_folder() -> Iterator[Callable[[], Path]]:
+    """Yield a function that creates the folder for the copies of one ingest; it is deleted at the end."""
+    created: list[Path] = []
+
+    def create() -> Path:
+        if not created:
+            created.append(temp_folders.new_path("inputs"))
+            created[0].mkdir()
+        return created[0]
+
+    try:
+        yield create
+    finally:
+        for folder in created:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def original_path(path: Path) -> Path:
+    """Return the name of what a path is a copy of; other paths are their own names."""
+    match = _pattern().match(str(path))
+    if match is None:
+        return path
+    return Path(f"{match['scheme'] or ''}/{str(path)[match.end() :]}")
+
+
+def resolve_original(path: Path) -> Path:
+    """Return the name of what a path is a copy of; other paths without links."""
+    original = original_path(path)
+    return path.resolve() if original is path else original
+
+
+def name_originals(text: str) -> str:
+    """Replace the paths of copies in a message by the names of what they are copies of."""
+
+    return _pattern().sub(lambda match: f"{match['scheme']}//" if match["scheme"] else "/", text)
+
+
+def _pattern() -> re.Pattern[str]:
+    """Match the beginning of a copy's path, and the scheme of a URL with its slash."""
+    root = re.escape(escape_path(Path(tempfile.gettempdir())))
+    return re.compile(rf"{root}/\.?tracelab-[^/\s]+/inputs-\d+/(?:(?P<scheme>{_SCHEME.pattern})/)?")

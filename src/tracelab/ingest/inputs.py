@@ -9,14 +9,16 @@ from tracelab.file_urls import is_file_url, parse_file_url
 from tracelab.foreign_text import escape_controls, escape_path
 from tracelab.ingest import objects
 from tracelab.ingest.archives import unpack
-from tracelab.ingest.copies import MEMBER_MARK, Copies, copy_path, original_path
+from tracelab.ingest.copies import Copies, copy_path
 from tracelab.ingest.discovery import (
+    MEMBER_MARK,
     RANK_LOG,
     RUN_JSON,
     Archive,
     Candidate,
     Refused,
     expand_paths,
+    original_path,
     probe_source,
 )
 

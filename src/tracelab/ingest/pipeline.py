@@ -26,8 +26,17 @@ from tracelab.errors import (
 from tracelab.foreign_text import escape_path
 from tracelab.ingest import run_grouping
 from tracelab.ingest.batches import BufferedSource, Unit, make_units, read_together
-from tracelab.ingest.copies import copies_folder, name_originals, original_path, resolve_original
-from tracelab.ingest.discovery import Candidate, Refused, discover, hash_source, stamp_file
+from tracelab.ingest.discovery import (
+    Candidate,
+    Refused,
+    copies_folder,
+    discover,
+    hash_source,
+    name_originals,
+    original_path,
+    resolve_original,
+    stamp_file,
+)
 from tracelab.ingest.run_grouping import RunAssignment
 from tracelab.readers.base import ReadResult
 from tracelab.readers.diagnostics import GROUPING_MESSAGES, Diagnostic, DiagnosticCounts, build_diagnostics

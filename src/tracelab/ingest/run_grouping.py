@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from tracelab.foreign_text import escape_path
-from tracelab.ingest.copies import MEMBER_MARK, original_path, resolve_original
-from tracelab.ingest.discovery import Candidate, hash_source, map_files
-from tracelab.ingest.run_identity import assign_folder_runs, is_run_json, read_identity
-from tracelab.ingest.run_names import RunNames
+from tracelab.ingest.discovery import MEMBER_MARK, Candidate, hash_source, map_files, original_path, resolve_original
+from tracelab.ingest.run_identity import RunNames, assign_folder_runs, is_run_json, read_identity
 from tracelab.run_names import legal_run_name
 from tracelab.store.commit import Store, reserve
 from tracelab.store.commit_log import Reservation, Snapshot, StoredSource

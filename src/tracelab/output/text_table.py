@@ -9,9 +9,16 @@ import pyarrow as pa
 from rich.cells import cell_len, chop_cells
 
 from tracelab.foreign_text import escape_controls
-from tracelab.output.labels import NO_NAME, shorten
+from tracelab.output.labels import (
+    NO_NAME,
+    Quantity,
+    column_quantity,
+    format_percent,
+    format_scaled,
+    format_significant,
+    shorten,
+)
 from tracelab.output.plain_values import exact_text, is_numeric, to_plain
-from tracelab.output.units import Quantity, column_quantity, format_percent, format_scaled, format_significant
 
 _GAP = "  "
 _NARROWEST_TEXT = 16

@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 
 from tracelab.errors import NoDataError, UsageError
 from tracelab.foreign_text import escape_controls
-from tracelab.plot.axis import is_finite
-from tracelab.plot.labels import NotDrawn, constant_notes, drawable, name_host, narrowing_notes
+from tracelab.plot.labels import NotDrawn, constant_notes, drawable, is_finite, name_host, narrowing_notes
 from tracelab.plot.style import STYLE
 from tracelab.query.spec import Chart, Query
 

@@ -9,28 +9,25 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from tracelab.output.labels import IDENTITY
-from tracelab.output.units import Quantity, column_quantity, format_significant
-from tracelab.plot.axis import (
+from tracelab.output.labels import IDENTITY, Quantity, column_quantity, format_significant
+from tracelab.plot.labels import (
     Axis,
     as_length,
-    fit_axis,
-    group_by_unit,
-    is_additive,
-    is_finite,
-    sum_known,
-    visible_parts,
-)
-from tracelab.plot.labels import (
     column_words,
     drawable,
+    fit_axis,
+    group_by_unit,
     identifying_columns,
+    is_additive,
+    is_finite,
     join_values,
     legend_label,
     omission_note,
     pluralize,
     row_labels,
+    sum_known,
     varying_columns,
+    visible_parts,
 )
 from tracelab.plot.style import DARK, REST, ZERO, color, count_fitting
 from tracelab.query.spec import Chart

@@ -10,10 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, FuncFormatter, NullLocator
 
-from tracelab.output.labels import IDENTITY
-from tracelab.output.units import Quantity, column_quantity
-from tracelab.plot.axis import Axis, fit_axis, is_finite
-from tracelab.plot.labels import column_words, drawable, pluralize
+from tracelab.output.labels import IDENTITY, Quantity, column_quantity
+from tracelab.plot.labels import Axis, column_words, drawable, fit_axis, is_finite, pluralize
 from tracelab.plot.small_multiples import MOST_PANELS, Panel, label_values, line_label, panels, wrap_title
 from tracelab.plot.style import OKABE_ITO, REST, ZERO, color, count_fitting
 from tracelab.query.spec import Chart

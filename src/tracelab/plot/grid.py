@@ -13,9 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from tracelab.output.units import Quantity, Scale, column_quantity, fit_scale, format_significant
-from tracelab.plot.axis import as_length, is_finite
-from tracelab.plot.labels import column_words, drawable, legend_label, omission_note
+from tracelab.output.labels import Quantity, Scale, column_quantity, fit_scale, format_significant
+from tracelab.plot.labels import as_length, column_words, drawable, is_finite, legend_label, omission_note
 from tracelab.plot.small_multiples import Panel, line_label, panels, value_label, wrap_title
 from tracelab.plot.style import MAX_INCHES, REST
 from tracelab.query.spec import Chart

@@ -5,8 +5,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from tracelab.output.units import Quantity, column_quantity
-from tracelab.plot.axis import sum_known
+from tracelab.output.labels import Quantity, column_quantity
+from tracelab.plot.labels import sum_known
 from tracelab.query.spec import Chart
 
 Row = dict[str, Any]

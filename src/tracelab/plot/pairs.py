@@ -10,9 +10,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, LogLocator, NullLocator
 
 from tracelab.errors import NoDataError
-from tracelab.output.units import format_significant
-from tracelab.plot.axis import as_length
+from tracelab.output.labels import format_significant
 from tracelab.plot.labels import (
+    as_length,
     column_words,
     drawable,
     identifying_columns,

@@ -9,8 +9,16 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
-from tracelab.plot.axis import fit_axis, group_by_unit, is_finite
-from tracelab.plot.labels import column_words, drawable, identifying_columns, join_values, varying_columns
+from tracelab.plot.labels import (
+    column_words,
+    drawable,
+    fit_axis,
+    group_by_unit,
+    identifying_columns,
+    is_finite,
+    join_values,
+    varying_columns,
+)
 from tracelab.plot.style import OKABE_ITO, REST, color
 from tracelab.query.spec import Chart
 

@@ -8,9 +8,9 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.transforms import Bbox
 
-from tracelab.output.units import format_significant
-from tracelab.plot.axis import is_finite
+from tracelab.output.labels import format_significant
 from tracelab.plot.label_placement import HALO, Label, line_boxes, mark_box
+from tracelab.plot.labels import is_finite
 
 Row = dict[str, Any]
 

@@ -7,15 +7,16 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
-from tracelab.output.units import Quantity, fit_scale, format_significant
-from tracelab.plot.axis import as_length, visible_parts
+from tracelab.output.labels import Quantity, fit_scale, format_significant
 from tracelab.plot.labels import (
+    as_length,
     drawable,
     identifying_columns,
     join_values,
     legend_label,
     omission_note,
     varying_columns,
+    visible_parts,
 )
 from tracelab.plot.style import OKABE_ITO, REST
 from tracelab.query.spec import Chart

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tracelab.output.units import Quantity, format_percent, format_scaled
+from tracelab.output.labels import Quantity, format_percent, format_scaled
 from tracelab.query.report_rules import LEAST_SHARE, PLACEHOLDER, Finding, Report
 from tracelab.query.spec import Query
 from tracelab.report.answers import ReportSession

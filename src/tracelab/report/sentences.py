@@ -8,10 +8,9 @@ from typing import Any
 import pyarrow as pa
 
 from tracelab.foreign_text import escape_controls
-from tracelab.output.labels import IDENTITY, shorten
+from tracelab.output.labels import IDENTITY, column_unit, format_percent, shorten
 from tracelab.output.plain_values import exact_text, to_plain
 from tracelab.output.text_table import format_cells
-from tracelab.output.units import column_unit, format_percent
 from tracelab.plot.labels import LABEL_CELLS, varying_columns
 from tracelab.query.report_rules import CLAUSE, PLACEHOLDER, WHERE, Finding, Report
 from tracelab.query.spec import Query

@@ -7,10 +7,9 @@ from typing import Any
 import pyarrow as pa
 
 from tracelab.foreign_text import escape_controls, escape_lines
-from tracelab.output.labels import IDENTITY, shorten
+from tracelab.output.labels import IDENTITY, Quantity, column_from_title, column_quantity, column_unit, shorten
 from tracelab.output.plain_values import exact_text, is_numeric, to_plain
 from tracelab.output.text_table import format_cells
-from tracelab.output.units import Quantity, column_from_title, column_quantity, column_unit
 from tracelab.report.html import escape_text
 
 CELLS = {"steps": 10_000, "line": 8_000, "curves": 5_000, "grid": 4_000, "scatter": 4_000}

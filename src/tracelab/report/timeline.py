@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from tracelab.errors import NoDataError
-from tracelab.output.units import Quantity, format_scaled
+from tracelab.output.labels import Quantity, format_scaled
 from tracelab.query import execute, library
 from tracelab.report.answers import ReportSession
 from tracelab.report.findings import render_findings

@@ -8,8 +8,8 @@ from pathlib import Path
 import duckdb
 
 from tracelab import schema
+from tracelab.output.labels import Quantity, format_scaled
 from tracelab.output.spans import list_spans
-from tracelab.output.units import Quantity, format_scaled
 from tracelab.store import execution, integrity, session
 
 _SHIFTS = """\

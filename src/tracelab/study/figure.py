@@ -14,8 +14,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 from tracelab import plot
 from tracelab.errors import NoDataError, UsageError
 from tracelab.foreign_text import escape_controls
-from tracelab.output.labels import shorten_distinctly
-from tracelab.output.units import Quantity, fit_scale
+from tracelab.output.labels import Quantity, fit_scale, shorten_distinctly
 from tracelab.plot.labels import drawable
 from tracelab.plot.style import STYLE, color
 from tracelab.query import library

@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from tracelab.foreign_text import escape_controls
+from tracelab.output.labels import Quantity, format_scaled, format_significant
 from tracelab.output.text_table import table_lines
-from tracelab.output.units import Quantity, format_scaled, format_significant
 from tracelab.study.evaluate import CAPTURE, FIGURES, Answer, State
 
 _WIDEST = 110

@@ -1,12 +1,17 @@
 """Turn chunks of a trace into rows: parse, queue the events by kind, map each kind in large batches.
 
-The parser takes a healthy chunk whole. `recovery` reads chunks that are damaged, and `repair` rewrites single irregular
-events; from there on all events take the same path.
+The parser, in C where WebAssembly can run, takes a healthy chunk whole. `recovery` reads chunks that are damaged, and
+`repair` rewrites single irregular events; from there on all events take the same path.
 """
 
+import atexit
+import contextlib
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -14,7 +19,10 @@ from tracelab.readers.diagnostics import describe_value
 from tracelab.readers.kineto.chunker import Border, Chunk, Trace
 from tracelab.readers.kineto.damage_text import describe_damage
 from tracelab.readers.kineto.mapper import Connection, Mapper, Rows, classify_shapes
-from tracelab.readers.kineto.parser.types import ParsedChunk, Parser, RefusedChunkError, Shape
+from tracelab.readers.kineto.parser.types import ParsedChunk, Parser, ParserError, RefusedChunkError, Shape
+
+if TYPE_CHECKING:
+    from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
 
 _ID_COLUMNS = ("pid", "tid")
 
@@ -31,6 +39,44 @@ QueueKey = tuple[int, tuple[str, ...]]
 
 Batch = tuple[int, list[pa.Table]]
 """A kind, and events of that kind."""
+
+_MAX_KEPT_PARSER_BYTES = 32 << 20
+
+_idle_parsers: "deque[CompiledParser]" = deque()
+atexit.register(_idle_parsers.clear)  # wasmtime cannot free them once its modules are torn down
+
+
+@contextlib.contextmanager
+def borrow_parser() -> Iterator[Parser]:
+    """Lend a parser while a file is read; the next file gets it again unless its memory has become large."""
+    if compiled_parser_problem():
+        from tracelab.readers.kineto.parser.python_parser import PythonParser
+
+        yield PythonParser()
+        return
+    try:
+        parser = _idle_parsers.pop()
+    except IndexError:
+        parser = _make_compiled_parser()
+    yield parser
+    if parser.memory_bytes() <= _MAX_KEPT_PARSER_BYTES:
+        _idle_parsers.append(parser)
+
+
+@cache
+def compiled_parser_problem() -> str | None:
+    """Return why the compiled parser cannot run in this environment; None where it can."""
+    try:
+        _idle_parsers.append(_make_compiled_parser())
+    except (ImportError, OSError, RuntimeError, ParserError) as error:  # all are raised where wasmtime cannot be loaded
+        return str(error).splitlines()[0] if str(error) else type(error).__name__
+    return None
+
+
+def _make_compiled_parser() -> "CompiledParser":
+    from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
+
+    return CompiledParser()
 
 
 class ChunkReader:

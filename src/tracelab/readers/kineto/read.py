@@ -15,7 +15,13 @@ from tracelab.errors import ReaderBugError, SourceError
 from tracelab.readers import decompress
 from tracelab.readers.base import ReadResult
 from tracelab.readers.kineto import mapping, probe
-from tracelab.readers.kineto.chunk_reader import ChunkReader, EventQueue, QueueKey
+from tracelab.readers.kineto.chunk_reader import (
+    ChunkReader,
+    EventQueue,
+    QueueKey,
+    borrow_parser,
+    compiled_parser_problem,
+)
 from tracelab.readers.kineto.chunker import CHUNK_BYTES, CLEAN, Border, Chunk, ChunkBuffer, Chunker, Trace, read_trailer
 from tracelab.readers.kineto.late_events import place_late_events
 from tracelab.readers.kineto.launch_ranges import add_range_collectives
@@ -29,7 +35,6 @@ from tracelab.readers.kineto.mapper import (
     split_by_label,
 )
 from tracelab.readers.kineto.metadata import TraceSummary, build_result, metadata_rows
-from tracelab.readers.kineto.parser import borrow_parser, compiled_parser_problem
 from tracelab.readers.kineto.parser.types import ParsedChunk, ParserError
 from tracelab.readers.kineto.probe import Assumptions
 from tracelab.store.writer import Correction, Sink

@@ -4,11 +4,19 @@ from collections.abc import Sequence
 from itertools import count
 
 from tracelab.foreign_text import escape_controls
-from tracelab.output.labels import IDENTITY, shorten_distinctly
-from tracelab.output.units import Quantity, column_from_title, column_quantity
-from tracelab.plot.axis import group_by_unit, is_additive, is_finite, sum_known, visible_parts
+from tracelab.output.labels import IDENTITY, Quantity, column_from_title, column_quantity, shorten_distinctly
 from tracelab.plot.bars import IN_TIME
-from tracelab.plot.labels import column_words, join_values, pluralize, row_labels
+from tracelab.plot.labels import (
+    column_words,
+    group_by_unit,
+    is_additive,
+    is_finite,
+    join_values,
+    pluralize,
+    row_labels,
+    sum_known,
+    visible_parts,
+)
 from tracelab.query.spec import Chart
 from tracelab.report.charts.rows import AT, MOST_BEYOND, Panel, Row, group_rows, run_of_group, share_equally
 

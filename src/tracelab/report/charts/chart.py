@@ -6,10 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from tracelab.output.units import Quantity, column_from_title, column_quantity, column_unit
-from tracelab.plot.axis import is_finite
+from tracelab.output.labels import Quantity, column_from_title, column_quantity, column_unit
 from tracelab.plot.joined import join_rows
-from tracelab.plot.labels import identifying_columns, legend_label, name_host, varying_columns
+from tracelab.plot.labels import identifying_columns, is_finite, legend_label, name_host, varying_columns
 from tracelab.query.spec import Chart, Query
 from tracelab.report.charts.bars import bar_panels
 from tracelab.report.charts.points import point_panels

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from tracelab.plot.axis import group_by_unit, is_finite
-from tracelab.plot.labels import join_values, legend_label
+from tracelab.plot.labels import group_by_unit, is_finite, join_values, legend_label
 from tracelab.query.spec import Chart
 from tracelab.report.charts.rows import AT, MOST_BEYOND, Panel, Row, group_rows, run_of_group, share_equally
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from tracelab.foreign_text import escape_controls
 from tracelab.output.labels import IDENTITY, shorten
-from tracelab.plot.axis import is_finite
+from tracelab.plot.labels import is_finite
 from tracelab.query.spec import Chart
 
 Row = dict[str, Any]

@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tracelab.plot.axis import is_finite
 from tracelab.plot.grid import STATUS_COLORS
-from tracelab.plot.labels import column_words
+from tracelab.plot.labels import column_words, is_finite
 from tracelab.plot.small_multiples import Panel, line_label, panels, value_label
 from tracelab.query.spec import Chart
 from tracelab.report.charts.rows import AT, Row, group_rows

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tracelab.compare.left_out import LEFT_OUT
-from tracelab.output.units import Quantity, format_scaled
+from tracelab.output.labels import Quantity, format_scaled
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from tracelab.output.commands import DEFAULT_STORE, StoreCommands
-from tracelab.output.units import Quantity, format_scaled
+from tracelab.output.labels import Quantity, format_scaled
 from tracelab.query import library
 from tracelab.query.report_rules import LEAST_SHARE
 from tracelab.query.spec import Query
