@@ -1,7 +1,8 @@
 -- Which line of the program launches which kernels, and for how long they run.
--- A row is one run, rank, line, kernel and source file of the kernel. The line is the innermost Python frame around the launch
--- that is neither of torch or Triton nor of Python's own modules; of the backward pass that around the forward op. It is NULL
--- where no stacks are recorded: with_stack=True of the PyTorch profiler. Of a kernel that Inductor generated in Triton the op
+-- A row is one run, rank, line, kernel and source file of the kernel; with --by line one run, rank and line. The line is the
+-- innermost Python frame around the launch that is neither of torch or Triton nor of Python's own modules; of the backward pass
+-- that around the forward op. PyTorch records the line where a function begins, and not the one that runs; of a function that
+-- began before the recording the one that ran then. It is NULL where no stacks are recorded: with_stack=True of the PyTorch profiler. Of a kernel that Inductor generated in Triton the op
 -- that launches it names the file of its source (`kernel_file`; torch 2.4 and newer). A kernel that the program itself wrote in
 -- Triton has the line that calls it: `--kernel-name` chooses kernels. Times add up over kernels that run at once.
 -- /// query
@@ -15,12 +16,13 @@
 -- ]
 -- [params]
 -- common = ["run", "rank"]
+-- by = { default = "kernel", choices = ["kernel", "line"], about = "what the rows are of" }
 -- kernel_name = { type = "text", example = "^triton_", about = "only kernels where this regular expression finds its name" }
 -- [columns]
 -- common = ["run", "rank"]
 -- line = "The innermost Python frame of the program around the launch, as file(line): function; NULL where none is recorded."
--- kernel = "common"
--- kernel_file = "File of its source; NULL where the op that launched it does not name it."
+-- kernel = "Kernel name; NULL with --by line."
+-- kernel_file = "File of its source; NULL where the op that launched it does not name it, and with --by line."
 -- kernels = "common"
 -- dur_ns = "common"
 -- kernel_sum_ns = "Durations of all kernels of the rank, added up."
@@ -48,7 +50,9 @@ files as materialized (
 ),
 sums as (
     select
-        a.run, a.rank, f.name as line, a.name as kernel, g.kernel_file,
+        a.run, a.rank, f.name as line,
+        if($by = 'kernel', a.name, null) as kernel,
+        if($by = 'kernel', g.kernel_file, null) as kernel_file,
         count(*) as kernels,
         sum(a.gpu_ns) as dur_ns
     from activity as a
@@ -56,10 +60,14 @@ sums as (
     left join frames as f on i.frame = f.id
     left join innermost('files', 'points') as j on a.id = j.id
     left join files as g on j.parent = g.id
-    group by a.run, a.rank, f.name, a.name, g.kernel_file
+    where $kernel_name is null or regexp_matches(a.name, $kernel_name)
+    group by all
 ),
 shares as (
-    select *, sum(dur_ns) over (partition by run, rank) as kernel_sum_ns from sums
+    select s.*, k.kernel_sum_ns
+    from sums as s
+    join (select run, rank, sum(gpu_ns) as kernel_sum_ns from activity group by run, rank) as k
+        on s.run = k.run and s.rank is not distinct from k.rank
 )
 select
     run, rank, line, kernel, kernel_file,
@@ -68,5 +76,4 @@ select
     as_bigint(kernel_sum_ns) as kernel_sum_ns,
     dur_ns / nullif(kernel_sum_ns, 0) as of_kernel_sum_ratio
 from shares
-where $kernel_name is null or regexp_matches(kernel, $kernel_name)
 order by run, rank, shares.dur_ns desc, line, kernel, kernel_file

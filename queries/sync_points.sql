@@ -3,7 +3,8 @@
 -- call returned, as one from or to pageable memory. Of calls inside each other the outermost counts. `op` is the outermost
 -- op around the call, such as aten::item, and `inner_op` the innermost one. `line` is the innermost Python frame around it
 -- that is neither of torch nor of Python's own modules, where stacks are recorded: with_stack=True of the PyTorch profiler.
--- Waits of several threads may overlap.
+-- PyTorch records the line where a function begins, and not the one that runs; of a function that began before the recording
+-- the one that ran then. Waits of several threads may overlap.
 -- /// query
 -- title = "Waits for the GPU"
 -- needs = ["api_calls"]
