@@ -7,7 +7,7 @@
 -- frame at all is in `(no frame)`. Addresses of objects in names are left out. `tracelab export --collapsed` and
 -- `--speedscope` write the stacks for other tools.
 -- /// query
--- title = "Stacks"
+-- title = "Flame graph of stacks"
 -- needs = ["python_frames", "ops"]
 -- subject = "host"
 -- show = ["run", "rank", "node", "parent", "frame", "own", "total", "of_whole_ratio"]

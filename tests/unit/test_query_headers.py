@@ -341,6 +341,23 @@ def test_unknown_query_names_the_nearest() -> None:
 
 
 @pytest.mark.parametrize(
+    ("word", "suggested"),
+    [
+        ("flame_graph", "'stacks'"),
+        ("graph_breaks", "'compiled_regions'"),
+        ("torch_compile", "'compiled_regions'"),
+        ("vllm", "'serving_phases' or 'serving_steps'"),
+        ("modules", "'module_time'"),
+        ("flops", "'op_flop' or 'sweep_flop'"),
+        ("xyz", "'"),
+    ],
+)
+def test_the_word_of_a_subject_names_the_queries_about_it(word: str, suggested: str) -> None:
+    with pytest.raises(UsageError, match=f"no query '{word}'; did you mean {suggested}"):
+        library.find(word)
+
+
+@pytest.mark.parametrize(
     ("values", "said"),
     [
         ({"rnak": 1}, "no parameter 'rnak'; it has run, rank, device, top"),

@@ -1,6 +1,8 @@
 """Find queries: those that tracelab ships, by name, and those in a user's file, by path."""
 
 import difflib
+import re
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -78,9 +80,30 @@ def _find(name_or_path: str) -> Query:
         if not path.is_file():
             raise UsageError(f"no file {path}; `tracelab query` lists the queries")
         return parse(path)
-    near = difflib.get_close_matches(name_or_path, known, n=1, cutoff=0.0)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    raise UsageError(f"no query {name_or_path!r}; {hint}`tracelab query` lists them all")
+    near = " or ".join(map(repr, _suggest(name_or_path, known)))
+    raise UsageError(f"no query {name_or_path!r}; did you mean {near}? `tracelab query` lists them all")
+
+
+_MISSPELLED = 0.85
+"""A name at least this similar to that of a query is a misspelling of it."""
+_MOST_SUGGESTED = 3
+
+
+def _suggest(name: str, known: Mapping[str, Query]) -> list[str]:
+    """Return the query whose name is misspelled, else those that are most about the words of the name, else the nearest."""
+    if misspelled := difflib.get_close_matches(name, known, n=1, cutoff=_MISSPELLED):
+        return misspelled
+    words = [re.compile(rf"(?<![a-z]){re.escape(word.removesuffix('s'))}") for word in re.findall("[a-z]+", name.lower())]
+    relevance = {query.name: _relevance(words, query) for query in known.values()} if words else {}
+    if best := max(relevance.values(), default=0):
+        return [query for query, value in relevance.items() if value == best][:_MOST_SUGGESTED]
+    return difflib.get_close_matches(name, known, n=1, cutoff=0.0)
+
+
+def _relevance(words: list[re.Pattern[str]], query: Query) -> int:
+    """Return which of prose, columns, title and name have all words, as bits: the name counts more than the others."""
+    texts = (query.prose, " ".join(query.columns), query.title, query.name)
+    return sum(all(word.search(text.lower()) for word in words) << place for place, text in enumerate(texts))
 
 
 def default_step_name() -> str:
