@@ -257,9 +257,9 @@ judged as (
             when $from = 'shapes' and flop is null
             then 'no op has a formula and recorded shapes: record them (record_shapes=True of the PyTorch profiler), or add --flop-per-step'
             when $from = 'counters' and ncu_run is null
-            then 'no run with counters of this program: name one with --ncu, or add --flop-per-step'
+            then 'no run with counters of this program: name one with --ncu, take FLOPs of shapes with --from shapes, or add --flop-per-step'
             when coalesce(coverage, 0) < $min_coverage
-            then printf('the FLOPs of %.1f %% of the kernels'' time are known, below min_coverage', 100 * coalesce(coverage, 0))
+            then printf('the FLOPs of %.1f %% of the kernels'' time are known, below --min-coverage %g', 100 * coalesce(coverage, 0), $min_coverage)
         end as no_flop,
         case
             when no_flop is not null then no_flop

@@ -13,7 +13,7 @@
 -- title = "Time by module"
 -- needs = ["python_frames", "annotations"]
 -- subject = "kernels"
--- show = ["run", "rank", "module", "calls", "forward_ns", "backward_ns", "recompute_ns", "of_gpu_activity_ratio"]
+-- show = ["run", "rank", "module", "phase", "calls", "forward_ns", "backward_ns", "recompute_ns", "of_gpu_activity_ratio"]
 -- chart = { kind = "bars", x = "module", y = ["own_ns"], by = "run" }
 -- hints = [
 --     { when = "not exists (from module_frames($run, $rank))", text = "no module is recorded; record modules with with_stack=True of the PyTorch profiler, or under nsys push an NVTX range around each" },
