@@ -156,6 +156,11 @@ def test_a_query_whose_own_parameter_names_steps_decides_what_a_step_is(two_step
         Lab(two_steps).scoped(steps="1").query("step_breakdown", step_name="^epoch")
 
 
+def test_the_sentence_of_a_module_is_that_its_backward_pass_is_no_part(two_steps: Path) -> None:
+    (note,) = Lab(two_steps).scoped(within="^Linear_0$").query("op_summary").notes
+    assert note.startswith("Scope: within 1 module (Linear_0; forward passes alone, recomputed ones too); rows of GPUs")
+
+
 @pytest.mark.parametrize(
     ("scope", "sentence"),
     [

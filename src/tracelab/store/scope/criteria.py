@@ -232,4 +232,6 @@ def _fetch(con: duckdb.DuckDBPyConnection, sql: str, values: Mapping[str, object
 
 def _list_names(kind: str, names: list[str]) -> str:
     listed = ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
+    if kind == "module":
+        listed += "; forward passes alone, recomputed ones too"
     return f"{len(names)} {kind}{'s' * (len(names) > 1)} ({listed})"
