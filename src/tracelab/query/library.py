@@ -90,10 +90,11 @@ _MOST_SUGGESTED = 3
 
 
 def _suggest(name: str, known: Mapping[str, Query]) -> list[str]:
-    """Return the query whose name is misspelled, else those that are most about the words of the name, else the nearest."""
+    """Return the query whose name is misspelled, else those most about the words of the name, else the nearest."""
     if misspelled := difflib.get_close_matches(name, known, n=1, cutoff=_MISSPELLED):
         return misspelled
-    words = [re.compile(rf"(?<![a-z]){re.escape(word.removesuffix('s'))}") for word in re.findall("[a-z]+", name.lower())]
+    stems = [word.removesuffix("s") for word in re.findall("[a-z]+", name.lower())]
+    words = [re.compile(rf"(?<![a-z]){stem}") for stem in stems]
     relevance = {query.name: _relevance(words, query) for query in known.values()} if words else {}
     if best := max(relevance.values(), default=0):
         return [query for query, value in relevance.items() if value == best][:_MOST_SUGGESTED]
