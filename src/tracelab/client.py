@@ -206,6 +206,7 @@ class Lab:
         return self._choose_rows(
             execute.referenced_sql(query, params),
             needs=execute.needed_tables(query, execute.bind(query, params)),
+            has_idle=any(name.startswith("idle_") for name in query.columns),
             runs=None if run is None else [str(run)],
             step_name=None if step_name is None else str(step_name),
         )
@@ -219,6 +220,7 @@ class Lab:
         referenced: str | None,
         *,
         needs: Sequence[str] = (),
+        has_idle: bool = False,
         runs: Sequence[str] | None = None,
         step_name: str | None = None,
     ) -> "RowMask | None":
@@ -235,6 +237,7 @@ class Lab:
             step_name=step_name or library.default_step_name(),
             referenced=referenced,
             needs=needs,
+            has_idle=has_idle,
             runs=runs,
             alignment=self.alignment(None if runs is None else runs[0]),
             memory_limit=self.memory_limit,

@@ -145,10 +145,13 @@ def test_every_query_has_the_scope_and_says_so(two_steps: Path) -> None:
     assert [(row["compute_ns"], row["window_ns"]) for row in answer.to_pylist()] == [(90, 125)]
     assert answer.notes == (
         "Scope: steps 1 of 0–1; rows of GPUs by the time of their launch; 3 of 5 kernels, 1 of 1 memcpys. "
-        "1 rows of GPUs without a recorded launch count by their own start.",
+        "1 rows of GPUs without a recorded launch count by their own start. "
+        "Idle time is what these rows leave: the GPU may have run others meanwhile, such as those of the step before.",
     )
     assert str(answer).endswith(answer.notes[0])
     assert {row["step"] for row in lab.query("step_breakdown").to_pylist()} == {1, None}
+    assert "Idle time" not in lab.query("kernel_summary").notes[0]
+    assert "Idle time" not in Lab(two_steps).scoped(steps="0-1").query("gpu_breakdown").notes[0]  # all of its work
 
 
 def test_a_query_whose_own_parameter_names_steps_decides_what_a_step_is(two_steps: Path) -> None:
@@ -397,7 +400,7 @@ class Oracle:
     def same(self, one: Mapping[str, Any], other: Mapping[str, Any], keys: tuple[str, ...]) -> bool:
         return all(one.get(key) == other.get(key) for key in keys)
 
-    def within(self, each: Mapping[str, Any], tid: int | None) -> Iterator[tuple[int, int]]:
+    def within(self, each: Mapping[str, Any], tid: int | None, *, is_unlinked: bool) -> Iterator[tuple[int, int]]:
         marks = [
             *((mark, True) for mark in self.recording["annotations"] if mark["scope"] == "cpu"),
             *((mark, False) for mark in self.recording["ops"]),
@@ -405,7 +408,7 @@ class Oracle:
         ]
         for mark, is_range in marks:
             is_named = str(self.scope.within) in mark["name"].removeprefix("nn.Module: ")
-            on_thread = is_range or tid is None or mark["tid"] == tid
+            on_thread = is_range or (tid is None and not is_unlinked) or (tid is not None and mark["tid"] == tid)
             if is_named and on_thread and self.same(mark, each, ("source",)):
                 yield mark["start_ns"], mark["start_ns"] + mark["dur_ns"]
 
@@ -428,7 +431,10 @@ class Oracle:
             return False
         if self.scope.steps is not None and not any(start <= at < end for start, end in self.steps(each)):
             return False
-        if self.scope.within is not None and not any(start <= at < end for start, end in self.within(each, tid)):
+        is_unlinked = launches and first is None and self.scope.by == "launch"
+        if self.scope.within is not None and not any(
+            start <= at < end for start, end in self.within(each, tid, is_unlinked=is_unlinked)
+        ):
             return False
         stretch = self.scope.stretch
         return stretch is None or (

@@ -131,7 +131,8 @@ class Rows:
 class Criterion:
     """One condition: a row meets it in a stretch of its source, its process or its thread.
 
-    A row without a thread meets it in a stretch of any thread of its process, `anywhere`.
+    A row without a thread meets it in a stretch of any thread of its process, `anywhere`, unless another thread
+    launched it at a time that is not known.
     """
 
     of_source: Stretches = field(default=_NOWHERE)
@@ -139,9 +140,9 @@ class Criterion:
     of_thread: Stretches = field(default=_NOWHERE)
     anywhere: Stretches = field(default=_NOWHERE)
 
-    def hold(self, rows: Rows) -> Flags:
-        """Return for each row whether it meets the condition."""
-        threadless = rows.thread == NO_THREAD
+    def hold(self, rows: Rows, unlinked: Flags) -> Flags:
+        """Return for each row whether it meets the condition; `unlinked` rows were launched, by a thread not known."""
+        threadless = (rows.thread == NO_THREAD) & ~unlinked
         held = self.of_source.hold(rows.source, rows.at_ns) | self.of_process.hold(rows.process, rows.at_ns)
         held |= self.of_thread.hold(rows.thread, rows.at_ns)
         if threadless.any():

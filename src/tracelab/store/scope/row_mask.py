@@ -33,6 +33,7 @@ _NEVER = np.iinfo(np.int64).min
 """In place of NULL."""
 _BATCH_ROWS = 122_880
 _NUMBERED = "numbered_"
+_IDLE = "Idle time is what these rows leave: the GPU may have run others meanwhile, such as those of the step before."
 _CALLS = f"""\
 select
     {PROCESS} as process, {THREAD} as thread, correlation,
@@ -140,6 +141,7 @@ def select_rows(  # noqa: PLR0913  one for each thing that a session depends on
     step_name: str,
     referenced: str | None = None,
     needs: Sequence[str] = (),
+    has_idle: bool = True,
     runs: Sequence[str] | None = None,
     alignment: Alignment | None = None,
     memory_limit: str | None = None,
@@ -148,7 +150,8 @@ def select_rows(  # noqa: PLR0913  one for each thing that a session depends on
     """Choose the rows of a scope: of the tables that the SQL `referenced` reads, else of all; of `runs`, else of all.
 
     `step_name` is the regular expression that finds the names of steps. `needs` are tables of which one must have a row
-    in the scope. Raises NoDataError where the scope is empty, with what there is, and UsageError where it cannot apply.
+    in the scope. `has_idle` is whether the answer may have idle time. Raises NoDataError where the scope is empty, with
+    what there is, and UsageError where it cannot apply.
     """
     if needs and not set(needs) & set(SCOPED_TABLES):
         raise UsageError(f"no scope applies to {' and '.join(needs)}: only rows of a recording have a place in one")
@@ -165,7 +168,7 @@ def select_rows(  # noqa: PLR0913  one for each thing that a session depends on
     ):
         con.execute("set enable_progress_bar = false").fetchall()
         execution.limit_memory(con, memory_limit)
-        chooser = _Chooser(con, scope, step_name, chosen, tuple(needs))
+        chooser = _Chooser(con, scope, step_name, chosen, tuple(needs), has_idle=has_idle)
         return execution.run_interruptible(con, chooser.choose, deadline)
 
 
@@ -173,13 +176,21 @@ class _Chooser:
     """One pass over the tables of a session."""
 
     def __init__(
-        self, con: duckdb.DuckDBPyConnection, scope: Scope, step_name: str, tables: list[str], needs: tuple[str, ...]
+        self,
+        con: duckdb.DuckDBPyConnection,
+        scope: Scope,
+        step_name: str,
+        tables: list[str],
+        needs: tuple[str, ...],
+        *,
+        has_idle: bool,
     ) -> None:
         self._con = con
         self._scope = scope
         self._step_name = step_name
         self._tables = tables
         self._needs = needs
+        self._has_idle = has_idle
         self._tally = _Tally()
 
     def choose(self) -> RowMask:
@@ -224,14 +235,15 @@ class _Chooser:
             rows, linked = calls.place(batch, by_launch=self._scope.by == "launch")
             if self._scope.linked:
                 kept &= linked | ~batch.has_launch
+        unlinked = batch.has_launch & ~linked
         for criterion in criteria:
-            kept &= criterion.hold(rows)
+            kept &= criterion.hold(rows, unlinked if self._scope.by == "launch" else np.zeros_like(unlinked))
         if self._scope.stream is not None:
             streams = np.unique(batch.stream[on_gpu & kept])
             self._tally.streams |= set(streams[streams != _NEVER].tolist())
             wanted = [each for each in streams.tolist() if holds_number(self._scope.stream_numbers, each)]
             kept &= ~on_gpu | np.isin(batch.stream, wanted)
-        self._tally.unlinked += int((kept & batch.has_launch & ~linked).sum())
+        self._tally.unlinked += int((kept & unlinked).sum())
         return kept
 
     def _read_batches(self, table: str) -> Iterator["_Batch"]:
@@ -265,7 +277,12 @@ class _Chooser:
         unlinked = ""
         if self._tally.unlinked and found and scope.by == "launch":
             unlinked = f" {self._tally.unlinked:,} rows of GPUs without a recorded launch count by their own start."
-        return f"Scope: {'; '.join(part for part in (', '.join(parts), by, rows) if part)}.{unlinked}"
+        idle = f" {_IDLE}" if self._has_idle and any(self._drops_work(table) for table in self._tally.tables) else ""
+        return f"Scope: {'; '.join(part for part in (', '.join(parts), by, rows) if part)}.{unlinked}{idle}"
+
+    def _drops_work(self, table: str) -> bool:
+        counts = self._tally.tables[table]
+        return schema.BY_NAME[table].kind == "gpu" and counts.kept < counts.all
 
 
 @dataclass(frozen=True)
