@@ -50,7 +50,7 @@ places as materialized (
     from module_places('frames')
 ),
 host_ops as materialized (
-    select *, starts_with(name, 'autograd::engine::evaluate_function') as is_engine_call from filtered_ops($run, $rank)
+    select *, is_backward_node(name) as is_engine_call from filtered_ops($run, $rank)
     union all by name
     select * exclude (id, op), -id as id, op as name, is_backward as is_engine_call from nvtx_ops($run, $rank)
 ),

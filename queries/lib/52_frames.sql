@@ -18,6 +18,12 @@ where
     args like '%"push_pop"%' and domain is null and scope = 'cpu' and matches(run, of_run) and matches(rank, of_rank)
     and has_valid_interval(start_ns, end_ns);
 
+-- is_backward_node(name): whether an op is a call of autograd's engine, or a node of its graph: old torch records
+-- these alone.
+create or replace macro is_backward_node(name) as
+    starts_with(name, 'autograd::engine::evaluate_function') or name = 'torch::autograd::AccumulateGrad'
+    or contains(name, 'Backward') and regexp_matches(name, 'Backward\d*$');
+
 -- nvtx_ops(of_run, of_rank): ops among nvtx_ranges(), as torch.autograd.profiler.emit_nvtx() and nsys --pytorch=autograd-nvtx push
 -- them, with the columns of filtered_ops(): aten::mm, seq = 4, op_id = 7.
 create or replace macro nvtx_ops(of_run, of_rank) as table
@@ -25,7 +31,7 @@ select
     row_number() over () as id, run, source, rank, pid, tid, regexp_extract(name, '^(.*?)(, (seq|op_id) = |$)', 1) as op, start_ns, end_ns,
     null::bigint as external_id,
     try_cast(regexp_extract(name, ', seq = (\d+)', 1) as bigint) as sequence_number,
-    starts_with(op, 'autograd::engine::evaluate_function') or regexp_matches(op, 'Backward\d*$') as is_backward
+    is_backward_node(op) as is_backward
 from nvtx_ranges(of_run, of_rank)
 where regexp_matches(name, ', (seq|op_id) = \d');
 
