@@ -15,6 +15,7 @@
 -- chart = { kind = "bars", x = "op", y = ["flop"], by = "run" }
 -- hints = [
 --     { when = "not exists (from ops where input_shapes is not null and matches(run, $run) and matches(rank, $rank))", text = "no FLOPs are known: shapes are not recorded; record them with record_shapes=True of the PyTorch profiler" },
+--     { when = "exists (from ops where contains(name, 'convolution') and input_shapes is not null and not contains(coalesce(args, ''), '\"Concrete Inputs\"') and matches(run, $run) and matches(rank, $rank))", text = "FLOPs of convolutions are not known: their strides are not recorded; a newer torch records them with the shapes" },
 -- ]
 -- [params]
 -- common = ["run", "rank"]

@@ -16,7 +16,11 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     frame = {"pid": 1, "tid": 1, "start_ns": 0, "dur_ns": 9}
     tables = {
         "annotations": [frame | {"name": "step[DECODE bs=2]", "scope": "cpu", "run": "served"}],
-        "ops": [OP, OP | {"run": "recorded", "input_shapes": "[[2,2],[2,2]]"}],
+        "ops": [
+            OP,
+            OP | {"run": "recorded", "input_shapes": "[[2,2],[2,2]]"},
+            OP | {"run": "old", "name": "aten::cudnn_convolution", "input_shapes": "[[2,2,4,4],[2,2,3,3],[]]"},
+        ],
         "python_frames": [
             frame | {"name": "train.py(3): step", "run": "frames"},
             frame | {"name": "nn.Module: Linear_0", "run": "recorded"},
@@ -30,7 +34,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     [
         ("op_flop", {"run": "r"}, SHAPES),
         ("op_flop", {"run": "recorded"}, None),
-        ("op_flop", {}, None),
+        ("op_flop", {"run": "old"}, "strides"),
         ("module_time", {"run": "frames"}, STACKS),
         ("module_time", {"run": "recorded"}, None),
         ("op_summary", {"run": "r"}, None),
