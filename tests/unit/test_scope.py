@@ -223,6 +223,28 @@ def roofline(store: Path, *options: str) -> tuple[str, str]:
     return result.stdout, result.stderr
 
 
+def test_a_graph_finds_its_capture_in_another_run_that_the_scope_does_not_cut(tmp_path: Path) -> None:
+    capture = {"run": "capture", "source": "c"}
+    store = build_store(
+        tmp_path / "lab",
+        {
+            "annotations": [mark(100, 90, "ProfilerStep#0"), mark(200, 90, "ProfilerStep#1")],
+            "ops": [on(MAIN, 2, 5, name="aten::mm", input_shapes="[[2,3],[3,5]]") | capture],
+            "api_calls": [
+                on(MAIN, 1, 1, api="runtime", name="hipStreamBeginCapture") | capture,
+                on(MAIN, 3, 1, api="runtime", name="hipLaunchKernel", args='{"kernel":"gemm"}') | capture,
+                on(MAIN, 9, 1, api="runtime", name="hipStreamEndCapture") | capture,
+                on(MAIN, 210, 1, api="runtime", name="hipGraphLaunch", correlation=1),
+            ],
+            "kernels": [work(220, "gemm", 1)],
+        },
+    )
+    for lab in (Lab(store), Lab(store).scoped(steps="1")):
+        assert [(row["op"], row["capture_run"]) for row in lab.query("graph_replays", run="r").to_pylist()] == [
+            ("aten::mm", "capture")
+        ]
+
+
 def test_an_option_takes_a_choice_of_the_query_and_a_time_of_the_scope(two_steps: Path) -> None:
     header, of_late = "kernel,launches,flop\n", '"MmBackward",1,\n'
     assert roofline(two_steps, "--from", "shapes") == (f'{header}{of_late}"aten::mm",2,\n"aten::mm",2,\n,0,\n', "")

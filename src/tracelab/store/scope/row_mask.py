@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import duckdb
@@ -64,12 +64,16 @@ _TABLES_OF_GPUS = tuple(
 
 @dataclass(frozen=True)
 class RowMask:
-    """The rows of a scope: for each file of the tables a string of bits, the first one that of its first row."""
+    """The rows of a scope: for each file of the tables a string of bits, the first one that of its first row.
+
+    Files of other runs than the one that an answer is about stay whole: captures of its graphs, measured ceilings.
+    """
 
     scope: Scope
     tables: frozenset[str]
     bits: Mapping[str, bytes]
     note: str
+    of_runs: bool = False
 
     def render(self) -> str:
         """Render the statements that create the table of bits, which the views join."""
@@ -93,6 +97,7 @@ class MaskedRows:
     def __init__(self, rows: session.StoredRows, mask: RowMask) -> None:
         self._rows = rows
         self._tables = mask.tables
+        self._join, self._held = ("left join", "true") if mask.of_runs else ("join", "false")
 
     @property
     def mixed(self) -> bool:
@@ -110,8 +115,9 @@ class MaskedRows:
             return stored
         return (
             f"select stored.*\nfrom ({stored}) as stored\n"
-            f"join {SCHEMA}.files as scoped on stored.filename = scoped.path\n"
-            "where case when stored.file_row_number < bit_length(scoped.bits)\n"
+            f"{self._join} {SCHEMA}.files as scoped on stored.filename = scoped.path\n"
+            f"where case when scoped.path is null then {self._held}\n"
+            "    when stored.file_row_number < bit_length(scoped.bits)\n"
             "    then get_bit(scoped.bits, stored.file_row_number::integer) = 1 else false end"
         )
 
@@ -169,7 +175,7 @@ def select_rows(  # noqa: PLR0913  one for each thing that a session depends on
         con.execute("set enable_progress_bar = false").fetchall()
         execution.limit_memory(con, memory_limit)
         chooser = _Chooser(con, scope, step_name, chosen, tuple(needs), has_idle=has_idle)
-        return execution.run_interruptible(con, chooser.choose, deadline)
+        return replace(execution.run_interruptible(con, chooser.choose, deadline), of_runs=runs is not None)
 
 
 class _Chooser:
