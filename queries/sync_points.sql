@@ -12,7 +12,7 @@
 -- show = ["run", "rank", "call", "op", "line", "calls", "wait_ns", "of_window_ratio"]
 -- chart = { kind = "bars", x = "op", y = ["wait_ns"], by = "run" }
 -- hints = [
---     { when = "not exists (from python_frames where matches(run, $run) and matches(rank, $rank))", text = "no line is known: stacks are not recorded; record them with with_stack=True of the PyTorch profiler" },
+--     { when = "not exists (from python_frames where matches(run, $run) and matches(rank, $rank))", text = "no line is known: no Python frames are recorded, and call stacks in arguments of ops are not read; record frames with with_stack=True of the PyTorch profiler" },
 -- ]
 -- [params]
 -- common = ["run", "rank"]
