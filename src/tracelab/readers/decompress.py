@@ -40,7 +40,9 @@ _Decompressor = Callable[[Path, DiagnosticCounts, Callable[[int], None]], Iterat
 
 
 def is_compressed(path: Path) -> bool:
-    """Return whether the file begins like one of gzip or zstd."""
+    """Return whether a file begins like one of gzip or zstd; a folder does not."""
+    if path.is_dir():
+        return False
     with path.open("rb") as file:
         return _find_decompressor(file.read(_MAGIC_BYTES)) is not None
 
