@@ -95,7 +95,8 @@ alike as (
     select
         *,
         "{added}" > 1 and ("{_SEVERAL}" or not "{_HAS_OUTLIER}") as "{ALIKE}",
-        case when "{_SEVERAL}" then list({_struct(identity)}) filter ({outlying}) over ({partition}) end as "{OUTLIERS}"
+        case when "{_SEVERAL}" then list_sort(list({_struct(identity)}) filter ({outlying}) over ({partition})) end
+            as "{OUTLIERS}"
         {_sums(finding.every, f'"{rule}" and ("{_IS_OUTLIER}" or not "{_HAS_OUTLIER}")', partition)}
     from grouped
 )"""
