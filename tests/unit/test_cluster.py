@@ -95,9 +95,11 @@ def test_a_scheduler_and_a_worker_elsewhere_store_the_same_rows(tmp_path: Path, 
     scheduler = [*dask, "scheduler", "--host", address, "--no-dashboard"]
     worker = [*dask, "worker", address, "--nthreads", "1", "--no-dashboard", "--no-nanny"]
     with subprocess.Popen(scheduler, **options) as first, subprocess.Popen(worker, **options) as second:
-        done = run_ingest(tmp_path, job, address)
-        for process in (second, first):
-            process.terminate()
+        try:
+            done = run_ingest(tmp_path, job, address)
+        finally:
+            for process in (second, first):
+                process.kill()  # a worker that is to terminate waits forever for a scheduler that is gone
     assert done.returncode == 0, done.stderr
     assert [row[:2] for row in kernels(tmp_path / "lab")] == EXPECTED
     assert f"{SMALL} stored, 1 no profiler data" in done.stderr
