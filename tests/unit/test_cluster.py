@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -17,7 +17,7 @@ import pytest
 from tests.traces import write_trace
 from tests.unit.test_archives import tar
 from tracelab.errors import UsageError
-from tracelab.ingest import pipeline
+from tracelab.ingest import cluster, pipeline
 from tracelab.ingest.pipeline import ingest
 from tracelab.store import session
 
@@ -86,20 +86,37 @@ def run_ingest(folder: Path, job: Path, spec: str) -> subprocess.CompletedProces
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
 
 
-def test_a_scheduler_and_a_worker_elsewhere_store_the_same_rows(tmp_path: Path, job: Path) -> None:
+@contextmanager
+def running(*words: str) -> Iterator[None]:
+    """Run a process of Dask. It is killed: a worker that is to terminate waits forever for a scheduler that is gone."""
+    command = [sys.executable, "-m", "dask", *words, "--no-dashboard"]
+    process = subprocess.Popen(command, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def scheduler() -> Iterator[str]:
+    """Run a scheduler; yields its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
-    dask = [sys.executable, "-m", "dask"]
-    options = {"cwd": "/", "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    scheduler = [*dask, "scheduler", "--host", address, "--no-dashboard"]
-    worker = [*dask, "worker", address, "--nthreads", "1", "--no-dashboard", "--no-nanny"]
-    with subprocess.Popen(scheduler, **options) as first, subprocess.Popen(worker, **options) as second:
-        try:
-            done = run_ingest(tmp_path, job, address)
-        finally:
-            for process in (second, first):
-                process.kill()  # a worker that is to terminate waits forever for a scheduler that is gone
+    with running("scheduler", "--host", address):
+        yield address
+
+
+def test_a_scheduler_without_a_worker_is_refused(tmp_path: Path, job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "_PATIENCE_S", 1)
+    with scheduler() as address, pytest.raises(UsageError, match=rf"{address} has no worker after 1 s; start some"):
+        ingest([job], tmp_path / "lab", cluster=address)
+
+
+def test_a_scheduler_and_a_worker_elsewhere_store_the_same_rows(tmp_path: Path, job: Path) -> None:
+    with scheduler() as address, running("worker", address, "--nthreads", "1", "--no-nanny"):
+        done = run_ingest(tmp_path, job, address)
     assert done.returncode == 0, done.stderr
     assert [row[:2] for row in kernels(tmp_path / "lab")] == EXPECTED
     assert f"{SMALL} stored, 1 no profiler data" in done.stderr

@@ -4,7 +4,7 @@ import importlib
 import logging
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
@@ -13,6 +13,9 @@ from tracelab.errors import UsageError
 
 _RETRIES = 2
 """How often a task starts again after an error of its worker."""
+
+_PATIENCE_S = 300
+"""How long tasks wait for the first worker of a running scheduler, which may start workers once it has tasks."""
 
 _SPEC = re.compile(r"(?P<kind>local|slurm)(:(?P<workers>[1-9]\d{0,5}))?|(?P<address>(tcp|tls|ucx)://\S+)")
 
@@ -35,8 +38,11 @@ def check_spec(spec: str) -> None:
 
 
 @contextmanager
-def open_executor(spec: str) -> Iterator[Executor]:
+def open_executor(spec: str) -> Iterator[tuple[Executor, Callable[[], None]]]:
     """Open the cluster that a checked text names. A task whose worker dies runs again on another worker.
+
+    The function beside the executor is called once tasks are submitted: it waits for the first worker of a running
+    scheduler, and raises UsageError where none comes. Jobs of SLURM may be in a queue for hours, and are waited for.
 
     Raises UsageError where no scheduler answers, or where a site has no configuration for SLURM.
     """
@@ -46,7 +52,18 @@ def open_executor(spec: str) -> Iterator[Executor]:
             client = opened.enter_context(distributed.Client(_open_cluster(distributed, spec, opened)))
         except (OSError, ValueError) as error:
             raise UsageError(f"--cluster {spec} cannot be opened: {str(error).splitlines()[0]}") from error
-        yield client.get_executor(pure=False, retries=_RETRIES)
+
+        def wait_for_worker() -> None:
+            if _is_address(spec):
+                try:
+                    client.wait_for_workers(1, timeout=_PATIENCE_S)
+                except TimeoutError as error:
+                    raise UsageError(
+                        f"--cluster {spec} has no worker after {_PATIENCE_S} s; "
+                        f"start some (`dask worker {spec}`), and ingest again"
+                    ) from error
+
+        yield client.get_executor(pure=False, retries=_RETRIES), wait_for_worker
 
 
 def worker_died(error: BaseException) -> bool:
@@ -56,10 +73,15 @@ def worker_died(error: BaseException) -> bool:
     return isinstance(error, KilledWorker)
 
 
+def _is_address(spec: str) -> bool:
+    match = _SPEC.fullmatch(spec)
+    return match is None or match["address"] is not None
+
+
 def _open_cluster(distributed: Any, spec: str, opened: ExitStack) -> Any:  # noqa: ANN401
     """Return what Client takes: an address, or a cluster."""
     match = _SPEC.fullmatch(spec)
-    if match is None or match["address"]:
+    if match is None or _is_address(spec):
         return spec
     workers = int(match["workers"]) if match["workers"] else None
     if match["kind"] == "local":

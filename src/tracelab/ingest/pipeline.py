@@ -272,7 +272,7 @@ def _execute_on_cluster(
     results: list[FileResult] = []
     futures: dict[Future[list[FileResult]], Unit] = {}
 
-    with open_executor(spec) as pool:
+    with open_executor(spec) as (pool, wait_for_worker):
 
         def submit(unit: Unit) -> Future[list[FileResult]]:
             future = pool.submit(_execute_quietly, _with_absolute_paths(unit), place, replace=replace)
@@ -293,7 +293,9 @@ def _execute_on_cluster(
             counter.add(_count_bytes(unit))
 
         try:
-            for future in as_completed([submit(unit) for unit in units]):
+            submitted = [submit(unit) for unit in units]
+            wait_for_worker()
+            for future in as_completed(submitted):
                 collect(future)
         except CancelledError as error:
             raise StoppedError(_LOST_SCHEDULER) from error
