@@ -73,6 +73,11 @@ activity as materialized (
     from gpu_activity
     where matches(run, $run) and matches(rank, $rank)
 ),
+all_activity as (  -- what runs outside of a scope leaves no device idle
+    select run, source, rank, device, start_ns, end_ns from activity
+    union all
+    select run, source, rank, device, start_ns, end_ns from out_of_scope_activity
+),
 device_windows as (
     select run, source, rank, device, min(start_ns) as first_ns, max(end_ns) as last_ns
     from intervals('activity')
@@ -110,7 +115,7 @@ counts as (
     group by run, rank, device, part
 ),
 clipped as materialized (
-    from clip_to('waits', 'activity')
+    from clip_to('waits', 'all_activity')
 ),
 found_waits as (
     select

@@ -1,12 +1,13 @@
 -- Time of each device: compute, exposed communication, exposed copies, idle.
 -- A row is one run, rank and device with GPU activity. Each nanosecond of the window counts once, for the first that
--- applies: compute, then communication, then memory, then idle; the four parts add up to `window_ns`. Kernels that no
--- rule of the classifier knows count as compute, and so do CUDA graphs recorded as a whole, with any nodes inside them.
+-- applies: compute, then communication, then memory, then rows outside of the scope, if there is one, then idle; the five
+-- parts add up to `window_ns`. Kernels that no rule of the classifier knows count as compute, and so do CUDA graphs recorded
+-- as a whole, with any nodes inside them.
 -- /// query
 -- title = "GPU time breakdown"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches"]
 -- show = ["run", "rank", "device", "window_ns", "compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns"]
--- chart = { kind = "stacked", x = "rank", y = ["compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns"], by = "run" }
+-- chart = { kind = "stacked", x = "rank", y = ["compute_ns", "exposed_comm_ns", "exposed_memory_ns", "out_of_scope_ns", "idle_ns"], by = "run" }
 -- [params]
 -- common = ["run", "rank", "device"]
 -- [columns]
@@ -17,6 +18,7 @@
 -- kernel_sum_ns = "Durations of all kernels, added up."
 -- unclassified_ns = "Durations of the kernels whose name no rule matches, added up."
 -- unclassified_ratio = "common"
+-- out_of_scope_ns = "Time in which only rows outside of the scope ran, such as those of other steps; 0 without a scope."
 -- [report]
 -- section = "time"
 -- order = 1
@@ -93,16 +95,18 @@ select
     zero_if_missing(p.run, try(p.a_ns + p.ab_ns + p.ac_ns + p.abc_ns)) as compute_ns,
     zero_if_missing(p.run, try(p.b_ns + p.bc_ns)) as exposed_comm_ns,
     zero_if_missing(p.run, p.c_ns) as exposed_memory_ns,
-    zero_if_missing(p.run, p.idle_ns) as idle_ns,
+    zero_if_missing(p.run, p.idle_ns - coalesce(o.out_of_scope_ns, 0)) as idle_ns,
     zero_if_missing(p.run, try(p.b_ns + p.ab_ns + p.bc_ns + p.abc_ns)) as comm_ns,
     zero_if_missing(p.run, try(p.ab_ns + p.abc_ns)) as overlapped_comm_ns,
     zero_if_missing(g.run, g.busy_ns) as graph_ns,
     zero_if_missing(s.run, s.kernel_sum_ns) as kernel_sum_ns,
     zero_if_missing(s.run, s.unclassified_ns) as unclassified_ns,
-    s.unclassified_ns / nullif(s.kernel_sum_ns, 0) as unclassified_ratio
+    s.unclassified_ns / nullif(s.kernel_sum_ns, 0) as unclassified_ratio,
+    coalesce(o.out_of_scope_ns, 0) as out_of_scope_ns
 from devices_seen as d
 left join regions('compute', 'communication', 'memory') as p
     on d.run = p.run and d.rank = p.rank and d.device is not distinct from p.device
+left join out_of_scope_times('activity') as o on d.run = o.run and d.rank = o.rank and d.device is not distinct from o.device
 left join busy('graphs') as g on d.run = g.run and d.rank = g.rank and d.device is not distinct from g.device
 left join sums as s on d.run = s.run and d.rank = s.rank and d.device is not distinct from s.device
 order by d.run, d.rank, d.device

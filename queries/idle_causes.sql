@@ -4,7 +4,8 @@
 -- next kernel, copy, memset or graph decides: `host` where the call that launched it ended after the gap had begun, so the
 -- device had nothing to do; otherwise `dependency` where the gap is longer than min_gap_ns (it waited for another stream,
 -- another device or a copy), else `overhead`. `unknown` are gaps whose next work has no launch call in the source, or
--- starts over a millisecond before it, so that the clocks of CPU and GPU do not agree: they may have any cause. The four parts add up to `idle_ns`, which is that of gpu_breakdown. The CPU side is the process
+-- starts over a millisecond before it, so that the clocks of CPU and GPU do not agree, or is outside of the scope: they may
+-- have any cause. The four parts add up to `idle_ns`, which is that of gpu_breakdown. The CPU side is the process
 -- that launched; where it waited itself (a lock, the data loader, another rank) is not in it.
 -- /// query
 -- title = "Idle time causes"
@@ -82,6 +83,11 @@ with activity as not materialized (  -- each use reads only its own columns
     from gpu_activity
     where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
+all_activity as not materialized (
+    from activity
+    union all
+    select run, source, rank, pid, device, start_ns, end_ns, null as correlation from out_of_scope_rows('activity')
+),
 calls as not materialized (
     select run, source, pid, tid, correlation, start_ns, end_ns
     from api_calls
@@ -91,7 +97,7 @@ devices_seen as (
     select distinct run, rank, device from activity
 ),
 idle as (
-    from gaps('activity')
+    from gaps('all_activity')
 ),
 marked as (
     select run, source, rank, pid, name, scope, start_ns, end_ns

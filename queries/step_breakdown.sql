@@ -7,7 +7,7 @@
 -- communication, memory of the step's own rows, rows of other steps or of none, idle; the five parts add up. What a device
 -- does for a step after that step (`late_ns`) is in the next one's `other_steps_ns`: the host runs ahead of the device.
 -- Where a recording begins while the device is behind, its first steps end before the first row that they launched: what
--- the device did meanwhile is not recorded, and `idle_ns` is NULL.
+-- the device did meanwhile is not recorded, and `idle_ns` is NULL. Rows outside of a scope count as those of other steps.
 -- /// query
 -- title = "Step breakdown"
 -- needs = ["annotations"]
@@ -72,9 +72,18 @@ activity as not materialized (  -- each use reads only its own kinds and columns
     from gpu_activity
     where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
+others as not materialized (  -- of a scope: what runs outside of it
+    select run, source, rank, pid, device, start_ns, end_ns
+    from out_of_scope_activity
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
+),
 lanes as materialized (  -- the devices of each process with steps; one without devices has none
     select (row_number() over (order by p.process, d.device))::integer as lane, p.process, p.run, p.source, p.rank, p.pid, d.device
-    from (select distinct run, source, rank, pid, device from activity) as d
+    from (
+        select run, source, rank, pid, device from activity
+        union
+        select run, source, rank, pid, device from others
+    ) as d
     join processes as p on d.run = p.run and d.source = p.source and d.rank = p.rank and d.pid is not distinct from p.pid
 ),
 slots as materialized (  -- a step on a device: even numbers, in the order of lanes and time; the odd one after a lane's last
@@ -163,6 +172,15 @@ work as materialized (
     join outside as o using (lane)
     left join slots as s on r.lane = s.lane and r.step_id = s.step_id
 ),
+beside as not materialized (  -- what runs on each device, in a step, in none, or outside of the scope
+    select lane, layer, start_ns, end_ns, step_start_ns, step_end_ns from work
+    union all
+    select l.lane, 0, o.start_ns, o.end_ns, null, null
+    from others as o
+    join lanes as l
+        on o.run = l.run and o.source = l.source and o.rank = l.rank and o.pid is not distinct from l.pid
+        and o.device is not distinct from l.device
+),
 parts as (
     select
         slot,
@@ -170,12 +188,12 @@ parts as (
         coalesce(sum(dur_ns) filter (layer = 1), 0) as exposed_comm_ns,
         coalesce(sum(dur_ns) filter (layer = 2), 0) as exposed_memory_ns,
         coalesce(sum(dur_ns) filter (layer = 3), 0) as other_steps_ns
-    from layers_of_steps('work', 'slots')
+    from layers_of_steps('beside', 'slots')
     group by slot
 ),
 firsts as (  -- when the recorded rows of a device begin, and the first step that launched one
     select lane, min(start_ns) as first_ns, min(step_start_ns) as first_step_ns
-    from work
+    from beside
     where has_valid_interval(start_ns, end_ns)
     group by lane
 ),

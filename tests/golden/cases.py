@@ -4,6 +4,7 @@ import csv
 import tomllib
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from tracelab import schema
 from tracelab.query.spec import Value
@@ -24,6 +25,12 @@ def params(case: Path) -> dict[str, Value]:
     """The values that are asked with."""
     found: dict[str, Value] = tomllib.loads((case / "case.toml").read_text("utf-8")).get("params", {})
     return found
+
+
+def scope(case: Path) -> dict[str, Any]:
+    """The conditions of the scope that the answer is of; none for the whole recording."""
+    conditions: dict[str, Any] = tomllib.loads((case / "case.toml").read_text("utf-8")).get("scope", {})
+    return conditions
 
 
 def expected(case: Path) -> list[list[str]]:

@@ -6,7 +6,7 @@ are runs of one store, since to plan a query takes longer than to run it on such
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -55,7 +55,11 @@ def _is_first(case: Path) -> bool:
 
 
 def _is_alone(case: Path, tables: Tables) -> bool:
-    return case.parent.name in READ_OTHER_RUNS or any("run" in row for rows in tables.values() for row in rows)
+    return (
+        case.parent.name in READ_OTHER_RUNS
+        or bool(cases.scope(case))
+        or any("run" in row for rows in tables.values() for row in rows)
+    )
 
 
 @dataclass
@@ -85,8 +89,9 @@ class _Answers:
     def _run(self, answered: list[Path], tables: Tables) -> pa.Table:
         case = answered[0]
         query, values = _query(case), cases.params(case)
-        if any(map(_is_first, answered)):
-            return Lab(build_store(self.folder / _name(case), tables)).run_query(query, values)
+        if any(map(_is_first, answered)) or cases.scope(case):
+            lab = Lab(build_store(self.folder / _name(case), tables)).scoped(**cases.scope(case))
+            return replace(lab, scope=lab.row_mask(query, values)).run_query(query, values)
         return self.memory.filled(tables).run_query(query, values)
 
 

@@ -145,13 +145,13 @@ def test_every_query_has_the_scope_and_says_so(two_steps: Path) -> None:
     assert [(row["compute_ns"], row["window_ns"]) for row in answer.to_pylist()] == [(90, 125)]
     assert answer.notes == (
         "Scope: steps 1 of 0–1; rows of GPUs by the time of their launch; 3 of 5 kernels, 1 of 1 memcpys. "
-        "1 rows of GPUs without a recorded launch count by their own start. "
-        "Idle time is what these rows leave: the GPU may have run others meanwhile, such as those of the step before.",
+        "1 rows of GPUs without a recorded launch count by their own start.",
     )
     assert str(answer).endswith(answer.notes[0])
     assert {row["step"] for row in lab.query("step_breakdown").to_pylist()} == {1, None}
     assert "Idle time" not in lab.query("kernel_summary").notes[0]
-    assert "Idle time" not in Lab(two_steps).scoped(steps="0-1").query("gpu_breakdown").notes[0]  # all of its work
+    assert "Idle time is what these rows leave" in lab.query("rank_balance").notes[0]
+    assert "Idle time" not in Lab(two_steps).scoped(steps="0-1").query("rank_balance").notes[0]  # all of its work
 
 
 def test_a_query_whose_own_parameter_names_steps_decides_what_a_step_is(two_steps: Path) -> None:
@@ -344,6 +344,21 @@ def test_steps_and_what_lies_outside_add_up_to_the_whole(tmp_path_factory: pytes
     assert add_up({"to": "31.5ms"}, {"from_": "31.5ms"}) == add_up({})
 
 
+def test_parts_of_a_window_and_rows_outside_of_the_scope_add_up_to_it(tmp_path_factory: pytest.TempPathFactory) -> None:
+    lab = Lab(stores.four_ranks(tmp_path_factory.getbasetemp().parent)).scoped(stream="7")
+    parts = ("compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns", "out_of_scope_ns")
+    rows = lab.query("gpu_breakdown").to_pylist()
+    assert all(sum(row[part] for part in parts) == row["window_ns"] for row in rows)
+    assert all(row["out_of_scope_ns"] > 0 for row in rows)
+    idle = {row["rank"]: row["idle_ns"] for row in rows}
+    assert {row["rank"]: row["idle_ns"] for row in lab.query("idle_causes").to_pylist()} == idle
+    binned = dict.fromkeys(idle, 0)
+    for row in lab.query("timeline").to_pylist():
+        binned[row["rank"]] += row["idle_ns"]
+        assert row["outside_ns"] + sum(row[part] for part in parts[:-1]) == row["bin_ns"]
+    assert binned == idle
+
+
 # The same by brute force: each row is compared with each stretch.
 
 Recording = dict[str, list[dict[str, Any]]]
@@ -390,6 +405,17 @@ def random_recording(seed: int) -> Recording:
             {"source": "s0", "pid": rng.choice([10, None]), "time_ns": at, "name": "c"} for at in range(0, 100, 9)
         ],
     }
+
+
+def test_a_step_of_a_scope_is_that_of_the_whole_recording(tmp_path: Path) -> None:
+    lab = Lab(build_store(tmp_path / "lab", random_recording(7)))
+
+    def figures(lab: Lab) -> list[dict[str, Any]]:  # the odd steps end where the next one begins
+        return [row for row in lab.query("step_breakdown").to_pylist() if row["step"] in (1, 3)]
+
+    scoped = [row for step in "13" for row in figures(lab.scoped(steps=step))]
+    assert sorted(scoped, key=lambda row: row["rank"]) == figures(lab)
+    assert sum(row["other_steps_ns"] for row in scoped) > 0
 
 
 class Oracle:

@@ -72,10 +72,11 @@ def render_timeline(session: ReportSession, leads: RunLeads | None = None) -> Se
 
 
 _EXPLAINED = (
-    "Each band is one device: its height is 100 % of each time bin, its colors are the shares. Blank is "
-    "time in which nothing was recorded of the device. Of kernels in flight the pale part is the most at once, the "
-    "full one the mean. All devices of a run share the axis. Zoom with the wheel while holding Ctrl, with two fingers, "
-    "the buttons, or + and −; move by dragging, or with the arrow keys. For single events run `tracelab view`."
+    "Each band is one device: its height is 100 % of each time bin, its colors are the shares. Blank is time in "
+    "which nothing was recorded of the device, or only rows outside of the scope ran. Of kernels in flight the "
+    "pale part is the most at once, the full one the mean. All devices of a run share the axis. Zoom with the "
+    "wheel while holding Ctrl, with two fingers, the buttons, or + and −; move by dragging, or with the arrow "
+    "keys. For single events run `tracelab view`."
 )
 
 

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
 MACROS = QUERIES / "lib"
 
+GPU_TABLES = ("kernels", "memcpys", "memsets", "graph_launches")
+"""The tables of what occupies a GPU: the view gpu_activity."""
+LEFT_OUT = "out_of_scope_activity"
+"""The view of their rows that a scope leaves out."""
+_LEFT_OUT_COLUMNS = ("run", "source", "rank", "pid", "device", "stream", "correlation", "start_ns", "end_ns")
 _PLAIN_STORE = "plain_store"
 """A macro, not a variable, since cursors of a session have its macros."""
 _DEFINITION = re.compile(r"^create or replace (?:macro|view) (\w+)", re.MULTILINE)
@@ -60,8 +65,8 @@ def connect(  # noqa: PLR0913  one for each choice of a session
     def open_once() -> duckdb.DuckDBPyConnection:
         con = open_duckdb()
         with integrity.explain_read_errors(store):
-            rows = _open_rows(store, alignment=alignment, runs=runs, read_runs=read_runs, mask=mask)
-            for text in _session_sql(rows, store, comments=comments, referenced=referenced, mask=mask):
+            rows, left_out = _open_rows(store, alignment=alignment, runs=runs, read_runs=read_runs, mask=mask)
+            for text in _session_sql(rows, left_out, store, comments=comments, referenced=referenced, mask=mask):
                 run_statements(con, text)
             for table in numbered:
                 run_statements(con, _create_numbered_view(rows, schema.BY_NAME[table]))
@@ -91,8 +96,8 @@ def init_sql(store: Path, alignment: "Alignment | None" = None, mask: "RowMask |
     The views list the files that are in the store now: render it again after an ingest.
     """
     with integrity.explain_read_errors(store):
-        rows = _open_rows(store, alignment=alignment, mask=mask)
-        return "\n\n".join(_session_sql(rows, store, comments=True, referenced=None, mask=mask)) + "\n"
+        rows, left_out = _open_rows(store, alignment=alignment, mask=mask)
+        return "\n\n".join(_session_sql(rows, left_out, store, comments=True, referenced=None, mask=mask)) + "\n"
 
 
 def _open_rows(
@@ -102,15 +107,23 @@ def _open_rows(
     runs: Sequence[str] | None = None,
     read_runs: Collection[str] | None = None,
     mask: "RowMask | None",
-) -> "StoredRows":
-    """Check a store and return the rows that a session shows."""
+) -> "tuple[StoredRows, StoredRows | None]":
+    """Check a store and return the rows that a session shows, and those that a scope leaves out."""
     if read_runs is None and runs is not None:
         read_runs = runs
-    rows: StoredRows = ParquetRows(store.resolve(), list_parts(store, read_runs), read_runs)
-    if mask is not None:
-        from tracelab.store.scope.row_mask import MaskedRows
+    stored = ParquetRows(store.resolve(), list_parts(store, read_runs), read_runs)
+    if mask is None:
+        return _place_rows(stored, alignment, runs), None
+    from tracelab.store.scope.row_mask import LeftOutRows, MaskedRows
 
-        rows = MaskedRows(rows, mask)
+    return (
+        _place_rows(MaskedRows(stored, mask), alignment, runs),
+        _place_rows(LeftOutRows(stored, mask), alignment, runs),
+    )
+
+
+def _place_rows(rows: "StoredRows", alignment: "Alignment | None", runs: Sequence[str] | None) -> "StoredRows":
+    """Restrict rows to runs, and move their times to one clock."""
     if runs is not None:
         rows = RowsOfRuns(rows, tuple(runs))
     if alignment is not None:
@@ -122,13 +135,15 @@ def _open_rows(
 
 def _session_sql(
     rows: "StoredRows",
+    left_out: "StoredRows | None",
     store: Path,
     *,
     comments: bool,
     referenced: str | None,
     mask: "RowMask | None",
 ) -> list[str]:
-    texts = render_session(rows, render_library(store.resolve()), comments=comments, referenced=referenced)
+    library = render_library(store.resolve())
+    texts = render_session(rows, library, left_out=left_out, comments=comments, referenced=referenced)
     return texts if mask is None else [mask.render(), *texts]
 
 
@@ -285,11 +300,17 @@ def render_library(root: Path) -> list[str]:
 
 
 def render_session(
-    stored: StoredRows, library: Sequence[str], *, comments: bool = False, referenced: str | None = None
+    stored: StoredRows,
+    library: Sequence[str],
+    *,
+    left_out: StoredRows | None = None,
+    comments: bool = False,
+    referenced: str | None = None,
 ) -> list[str]:
     """Render a session as a list of SQL texts: settings, one view a table, comments, and the macro library.
 
-    With `referenced`, leave out the views and macros that this SQL does not need.
+    With `referenced`, leave out the views and macros that this SQL does not need. `left_out` has the rows that a scope
+    leaves out.
     """
     tables: Sequence[schema.Table] = schema.TABLES
     computed = list(schema.COMPUTED_TABLES.values())
@@ -297,6 +318,7 @@ def render_session(
         computed = [table for each in schema.named_computations(referenced) for table in each.tables]
         library, tables = _narrow(library, referenced, has_kept=_is_plain(stored))
     views = [*(_create_view(stored, table) for table in tables), *map(_create_placeholder, computed)]
+    views.append(_create_left_out_view(left_out if any(table.name in GPU_TABLES for table in tables) else None))
     commented: list[schema.Table | schema.ComputedTable] = [*tables, *computed]
     documented = [_create_comments(table) for table in commented] if comments else []
     return [_SETTINGS, *views, *documented, *library]
@@ -315,6 +337,8 @@ def _narrow(library: Sequence[str], referenced: str, *, has_kept: bool = False) 
     texts = "\n".join([referenced, *_relation_texts(referenced, has_kept=has_kept)])
     definitions = _required_definitions(library, texts)
     words = _words(texts, definitions)
+    if LEFT_OUT in words:
+        words = words.union(GPU_TABLES)
     return [definitions], [table for table in schema.TABLES if table.name in words]
 
 
@@ -336,6 +360,19 @@ def _create_numbered_view(stored: StoredRows, table: schema.Table) -> str:
     """Create the view of a table in which a row has its place: `file_row_number` of `filename`."""
     rows = _select_rows(stored, table, "filename", "file_row_number")
     return f"create or replace view numbered_{table.name} as\n{rows};"
+
+
+def _create_left_out_view(left_out: StoredRows | None) -> str:
+    """Create the view of what ran on GPUs outside of the scope: no row without one."""
+    table = schema.BY_NAME[GPU_TABLES[0]]
+    columns = [column for column in table.view_columns if column.name in _LEFT_OUT_COLUMNS]
+    names = ", ".join(f'"{column.name}"' for column in columns)
+    rows = "".join(
+        f"\nunion all\nselect {names} from ({_select_rows(left_out, schema.BY_NAME[name])})"
+        for name in (GPU_TABLES if left_out is not None else ())
+        if left_out is not None and left_out.has(name)
+    )
+    return f"create or replace view {LEFT_OUT} as\nselect {_null_columns(columns)} where false{rows};"
 
 
 def _create_placeholder(table: schema.ComputedTable) -> str:

@@ -89,6 +89,10 @@ class RowMask:
 
 
 SCHEMA = "scope"
+_HOLDS_BIT = (
+    "case when stored.file_row_number < bit_length(scoped.bits)\n"
+    "    then get_bit(scoped.bits, stored.file_row_number::integer) = 1 else false end"
+)
 
 
 class MaskedRows:
@@ -116,9 +120,32 @@ class MaskedRows:
         return (
             f"select stored.*\nfrom ({stored}) as stored\n"
             f"{self._join} {SCHEMA}.files as scoped on stored.filename = scoped.path\n"
-            f"where case when scoped.path is null then {self._held}\n"
-            "    when stored.file_row_number < bit_length(scoped.bits)\n"
-            "    then get_bit(scoped.bits, stored.file_row_number::integer) = 1 else false end"
+            f"where case when scoped.path is null then {self._held} else {_HOLDS_BIT} end"
+        )
+
+
+class LeftOutRows:
+    """The rows of a store that a scope leaves out; `StoredRows` of a session."""
+
+    def __init__(self, rows: session.StoredRows, mask: RowMask) -> None:
+        self._rows = rows
+        self._tables = mask.tables
+
+    @property
+    def mixed(self) -> bool:
+        """Whether some rows may lack columns of the schema, or have others."""
+        return self._rows.mixed
+
+    def has(self, table: str) -> bool:
+        """Return whether there may be rows of the table."""
+        return table in self._tables and self._rows.has(table)
+
+    def select(self, table: str) -> str:
+        """Select all stored columns of the rows outside of the scope, and `filename`."""
+        return (
+            f"select stored.*\nfrom ({self._rows.select(table)}) as stored\n"
+            f"join {SCHEMA}.files as scoped on stored.filename = scoped.path\n"
+            f"where not {_HOLDS_BIT}"
         )
 
 
