@@ -54,17 +54,24 @@ join query_table(groups) as g
     and o.group_size is not distinct from g.group_size and o.group_ranks is not distinct from g.group_ranks;
 
 -- within(points, rows): which points (run, source, pid, tid, id, at_ns) lie in any row (run, source, pid, tid, start_ns,
--- end_ns) of their thread, by the latest end of the rows that began before.
+-- end_ns) of their thread. Threads are numbered, and their rows merged: a point is compared with few, by numbers alone.
 create or replace macro within(points, rows) as table
-with _reaching as (
-    select
-        run, source, pid, tid, start_ns,
-        max(end_ns) over (partition by run, source, pid, tid order by start_ns, end_ns) as reach_ns
-    from query_table(rows)
-    where has_valid_interval(start_ns, end_ns) and pid is not null and tid is not null
+with _threads as materialized (
+    select (row_number() over ())::integer as lane, run, source, pid, tid
+    from (select distinct run, source, pid, tid from query_table(points) where pid is not null and tid is not null)
+),
+_rows as (
+    select t.lane, r.start_ns, r.end_ns
+    from query_table(rows) as r
+    join hint_small('_threads') as t on r.run = t.run and r.source = t.source and r.pid = t.pid and r.tid = t.tid
+    where has_valid_interval(r.start_ns, r.end_ns)
+),
+_points as (
+    select p.id, t.lane, p.at_ns
+    from query_table(points) as p
+    join hint_small('_threads') as t on p.run = t.run and p.source = t.source and p.pid = t.pid and p.tid = t.tid
 )
 select p.id
-from query_table(points) as p
-asof join _reaching as r
-    on p.run = r.run and p.source = r.source and p.pid = r.pid and p.tid = r.tid and p.at_ns >= r.start_ns
-where r.reach_ns > p.at_ns;
+from _points as p
+asof join merged('_rows') as r on p.lane = r.lane and p.at_ns >= r.start_ns
+where r.end_ns > p.at_ns;
