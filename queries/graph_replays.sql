@@ -63,7 +63,7 @@ points as materialized (
 ),
 host_ops as materialized (
     select row_number() over () as id, run, source, pid, tid, name, start_ns, end_ns, input_shapes, input_types
-    from ops
+    from unscoped_ops
     where run in (select run from points)
 ),
 found_ops as (
@@ -73,7 +73,7 @@ found_ops as (
 ),
 frames as materialized (
     select row_number() over () as id, run, source, pid, tid, substr(name, 12) as name, start_ns, end_ns
-    from python_frames
+    from unscoped_python_frames
     where starts_with(name, 'nn.Module: ') and run in (select run from points)
 ),
 parents as materialized (
@@ -97,7 +97,7 @@ found_modules as (
 ),
 ranges as materialized (
     select row_number() over () as id, run, source, pid, tid, name, start_ns, end_ns
-    from annotations
+    from unscoped_annotations
     where scope = 'cpu' and run in (select capture_run from sequences)
 ),
 starts as materialized (
@@ -133,7 +133,7 @@ select
     s.equal_captures,
     case
         when s.agreement is null and exists (
-            from api_calls where name like '%StreamBeginCapture%' and matches(run, $capture_run)
+            from unscoped_api_calls where name like '%StreamBeginCapture%' and matches(run, $capture_run)
         )
             then 'the captures in the store do not name their kernels: the profiler names them on HIP, not on CUDA'
         when s.agreement is null then 'no capture in the store names its kernels; ingest the trace of the capture, too'

@@ -50,7 +50,7 @@ places as materialized (
     from module_places('frames')
 ),
 host_ops as materialized (
-    select *, is_backward_node(name) as is_engine_call from filtered_ops($run, $rank)
+    select *, is_backward_node(name) as is_engine_call from surrounding_ops($run, $rank)
     union all by name
     select * exclude (id, op), -id as id, op as name, is_backward as is_engine_call from nvtx_ops($run, $rank)
 ),
@@ -105,14 +105,14 @@ engine_calls as materialized (
 ),
 optimizers as materialized (
     select row_number() over () as id, run, source, pid, tid, start_ns, end_ns
-    from annotations
+    from unscoped_annotations
     where matches(run, $run) and matches(rank, $rank) and scope = 'cpu' and is_optimizer_step(name)
 ),
-forward_points as materialized (
-    from forward_points('host_ops')
+forward_starts as materialized (
+    from forward_ops('host_ops')
 ),
 forward_frames as materialized (
-    select id, parent as frame from innermost('frames', 'forward_points')
+    select id, parent as frame from innermost('frames', 'forward_starts')
 ),
 placed as (
     select

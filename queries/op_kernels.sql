@@ -81,15 +81,10 @@ found_ops as (
     union all
     select id, op, false from points where op is not null
 ),
-backward_ops as (
-    select run, source, pid, tid, id, start_ns, end_ns
-    from host_ops
-    where is_backward and sequence_number is not null
-),
 found_forward as (
     select i.id, f.name as forward_op
-    from innermost('backward_ops', 'points') as i
-    left join forward_ops('host_ops') as b on i.parent = b.id
+    from innermost_backward('host_ops', 'points') as i
+    left join forward_ops('host_ops') as b on i.op = b.id
     left join host_ops as f on b.forward = f.id
 ),
 found as (

@@ -99,7 +99,7 @@ laid as materialized (  -- with points, as calls without duration: ids of launch
     union all
     select 1 - 2 * id, run, source, pid, tid, at_ns, at_ns from allocations
     union all
-    select -2 * id, run, source, pid, tid, at_ns, at_ns from forward_points('host_ops')
+    select -2 * id, run, source, pid, tid, at_ns, at_ns from forward_ops('host_ops')
 ),
 nest as materialized (
     select id, parent, end_ns - start_ns as dur_ns from nesting('laid')

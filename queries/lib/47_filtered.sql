@@ -21,3 +21,11 @@ select
     coalesce(forward_tid, 0) > 0 as is_backward
 from ops
 where matches(run, of_run) and matches(rank, of_rank);
+
+-- surrounding_ops(of_run, of_rank): filtered_ops() without a scope: what is around the rows of one may lie outside of it.
+create or replace macro surrounding_ops(of_run, of_rank) as table
+select
+    row_number() over () as id, run, source, rank, pid, tid, name, start_ns, end_ns, external_id, sequence_number,
+    coalesce(forward_tid, 0) > 0 as is_backward
+from unscoped_ops
+where matches(run, of_run) and matches(rank, of_rank);

@@ -237,13 +237,16 @@ join _ops_by_id as o
 where p.call_start_ns is null;
 
 -- forward_ops(ops): the forward op of each backward op, that which made its node of autograd's graph: of the ops with the node's
--- sequence number the one that began last. A row is one backward op of filtered_ops(), `id`, and its forward op, `forward`;
--- those whose number several threads have are left out.
+-- sequence number the one that began last, of several the innermost. The relation has run, source, pid, tid, id, start_ns,
+-- end_ns, sequence_number, is_backward. A row is one backward op, `id`, and its forward op, `forward`, with run, source, pid,
+-- tid and at_ns, where and when that began; those whose number several threads have are left out.
 create or replace macro forward_ops(ops) as table
-select b.id, f.forward
+select b.id, f.place.id as forward, f.run, f.source, f.pid, f.place.tid as tid, f.place.start_ns as at_ns
 from query_table(ops) as b
 join (
-    select run, source, pid, sequence_number, max_by(id, (start_ns, -end_ns, id)) as forward
+    select
+        run, source, pid, sequence_number,
+        max_by({'id': id, 'tid': tid, 'start_ns': start_ns}, (start_ns, -end_ns, id)) as place
     from query_table(ops)
     where not is_backward and sequence_number is not null and has_valid_interval(start_ns, end_ns)
     group by run, source, pid, sequence_number
@@ -251,6 +254,20 @@ join (
 ) as f
     on b.run = f.run and b.source = f.source and b.pid is not distinct from f.pid and b.sequence_number = f.sequence_number
 where b.is_backward;
+
+-- backward_ops(ops): those that compute the backward pass of a forward op: with its sequence number.
+create or replace macro backward_ops(ops) as table
+select id, run, source, pid, tid, start_ns, end_ns
+from query_table(ops)
+where is_backward and sequence_number is not null;
+
+-- innermost_backward(ops, points): of each point, as innermost() takes it, the innermost of backward_ops(). A row is one point,
+-- `id`, and the op's id, `op`.
+create or replace macro innermost_backward(ops, points) as table
+with _backward_ops as materialized (
+    from backward_ops(ops)
+)
+select id, parent as op from innermost('_backward_ops', points);
 
 -- self_times(relation): the time of calls without the calls inside them, summed by `kind`, a number from 0 below 2^31: a million
 -- calls have some hundred kinds. The relation has run, source, pid, tid, start_ns, end_ns. A row is one kind and the number of
@@ -297,31 +314,3 @@ left join _ops_by_id as o
     on l.call_start_ns is null and l.run = o.run and l.source = o.source and l.pid is not distinct from o.pid
     and l.external_id = o.external_id
 where l.call_start_ns is not null or o.op is not null;
-
--- forward_points(ops): where the forward op of each backward op began, by autograd's sequence number, of a relation of ops (run,
--- source, pid, tid, id, start_ns, end_ns, sequence_number, is_backward). A row is one backward op, `id`: run, source, pid,
--- tid, at_ns. Of forward ops with one number the innermost one counts; a number that several threads have is left out.
-create or replace macro forward_points(ops) as table
-select b.id, f.run, f.source, f.pid, f.place.tid as tid, f.place.start_ns as at_ns
-from query_table(ops) as b
-join (
-    select
-        run, source, pid, sequence_number,
-        max_by({'tid': tid, 'start_ns': start_ns}, (start_ns, -end_ns, id)) as place
-    from query_table(ops)
-    where not is_backward and sequence_number is not null and has_valid_interval(start_ns, end_ns)
-    group by run, source, pid, sequence_number
-    having min(tid) is not distinct from max(tid)
-) as f
-    on b.run = f.run and b.source = f.source and b.pid is not distinct from f.pid and b.sequence_number = f.sequence_number
-where b.is_backward;
-
--- innermost_backward(ops, points): of each point, as innermost() takes it, the innermost backward op with a sequence number of a
--- relation as forward_points() takes it. A row is one point, `id`, and the op's id, `op`.
-create or replace macro innermost_backward(ops, points) as table
-with _backward_ops as materialized (
-    select id, run, source, pid, tid, start_ns, end_ns
-    from query_table(ops)
-    where is_backward and sequence_number is not null
-)
-select id, parent as op from innermost('_backward_ops', points);

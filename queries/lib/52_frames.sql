@@ -155,12 +155,10 @@ select id, arg_max(stack, depth) as stack from _longer group by id;
 -- an op of the backward pass (of filtered_ops()) with no frame inside of that op has the frame of the forward op.
 create or replace macro point_frames(points, ops, frames) as table
 with _backward_ops as materialized (
-    select id, run, source, pid, tid, start_ns, end_ns from query_table(ops) where is_backward and sequence_number is not null
+    from backward_ops(ops)
 ),
 _forward_starts as materialized (
-    select b.id, f.run, f.source, f.pid, f.tid, f.start_ns as at_ns
-    from forward_ops(ops) as b
-    join query_table(ops) as f on b.forward = f.id
+    from forward_ops(ops)
 )
 select
     p.id,

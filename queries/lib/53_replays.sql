@@ -78,7 +78,7 @@ _replay_edges as (
         run, source, pid, tid, start_ns, name like '%BeginCapture%' as begins,
         lead(start_ns) over thread as next_ns,
         lead(name like '%EndCapture%') over thread as ends
-    from api_calls
+    from unscoped_api_calls
     where
         (name like '%StreamBeginCapture%' or name like '%StreamEndCapture%') and start_ns is not null
         and matches(run, of_capture_run) and exists (from _replays)
@@ -101,7 +101,7 @@ _replay_launches as materialized (
         row_number() over (partition by c.id order by a.start_ns) as place
     from (
         select run, source, pid, tid, start_ns, args
-        from api_calls
+        from unscoped_api_calls
         where args like '%"kernel"%' and start_ns is not null and matches(run, of_capture_run) and exists (from _replay_captures)
     ) as a
     asof join _replay_captures as c
@@ -190,7 +190,7 @@ create or replace macro replayed_ops(units) as table
 select
     u.unit as run, o.source, u.rank, o.pid, o.tid, o.name, o.start_ns, o.end_ns, null::bigint as external_id,
     o.input_shapes, o.input_types, o.args
-from ops as o
+from unscoped_ops as o
 join query_table(units) as u
     on o.run = u.capture_run and o.source = u.source and o.pid is not distinct from u.pid and o.tid is not distinct from u.tid
     and o.start_ns < u.end_ns and o.end_ns > u.begin_ns;

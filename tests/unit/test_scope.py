@@ -159,9 +159,11 @@ def test_a_query_whose_own_parameter_names_steps_decides_what_a_step_is(two_step
         Lab(two_steps).scoped(steps="1").query("step_breakdown", step_name="^epoch")
 
 
-def test_the_sentence_of_a_module_is_that_its_backward_pass_is_no_part(two_steps: Path) -> None:
+def test_the_sentence_of_a_module_is_that_its_backward_pass_is_part_of_it(two_steps: Path) -> None:
     (note,) = Lab(two_steps).scoped(within="^Linear_0$").query("op_summary").notes
-    assert note.startswith("Scope: within 1 module (Linear_0; forward passes alone, recomputed ones too); rows of GPUs")
+    assert note.startswith(
+        "Scope: within 1 module (Linear_0; with their backward pass, and recomputation); rows of GPUs"
+    )
 
 
 @pytest.mark.parametrize(
@@ -239,8 +241,8 @@ def test_a_graph_finds_its_capture_in_another_run_that_the_scope_does_not_cut(tm
             "kernels": [work(220, "gemm", 1)],
         },
     )
-    for lab in (Lab(store), Lab(store).scoped(steps="1")):
-        assert [(row["op"], row["capture_run"]) for row in lab.query("graph_replays", run="r").to_pylist()] == [
+    for lab, run in ((Lab(store), "r"), (Lab(store).scoped(steps="1"), "r"), (Lab(store).scoped(steps="1"), None)):
+        assert [(row["op"], row["capture_run"]) for row in lab.query("graph_replays", run=run).to_pylist()] == [
             ("aten::mm", "capture")
         ]
 
@@ -395,7 +397,10 @@ def random_recording(seed: int) -> Recording:
     names = ["forward", "backward", "aten::mm"]
     return {
         "annotations": [*steps, *(host(name=rng.choice(names), scope=rng.choice(["cpu", "gpu"])) for _ in range(12))],
-        "ops": [host(name=rng.choice(names)) for _ in range(20)],
+        "ops": [
+            host(name=rng.choice(names), sequence_number=rng.choice([*range(8), None]), forward_tid=rng.choice([0, 1]))
+            for _ in range(20)
+        ],
         "python_frames": [host(name=rng.choice(["nn.Module: Net_0", "a.py: forward"])) for _ in range(10)],
         "api_calls": [host(correlation=rng.choice([*range(20), None]), api="runtime") for _ in range(30)],
         "kernels": [gpu(name="k") for _ in range(40)],
@@ -454,11 +459,31 @@ class Oracle:
             *((mark, False) for mark in self.recording["ops"]),
             *((mark, False) for mark in self.recording["python_frames"] if mark["name"].startswith("nn.Module: ")),
         ]
-        for mark, is_range in marks:
-            is_named = str(self.scope.within) in mark["name"].removeprefix("nn.Module: ")
+        backward = [mark for mark in self.recording["ops"] if self.is_backward_of_module(mark)]
+        for mark, is_range in [*marks, *((mark, False) for mark in backward)]:
+            is_named = str(self.scope.within) in mark["name"].removeprefix("nn.Module: ") or mark in backward
             on_thread = is_range or (tid is None and not is_unlinked) or (tid is not None and mark["tid"] == tid)
             if is_named and on_thread and self.same(mark, each, ("source",)):
                 yield mark["start_ns"], mark["start_ns"] + mark["dur_ns"]
+
+    def is_backward_of_module(self, op: Mapping[str, Any]) -> bool:
+        if not op["forward_tid"] or op["sequence_number"] is None:
+            return False
+        forward = [
+            each
+            for each in self.recording["ops"]
+            if not each["forward_tid"] and self.same(each, op, ("source", "sequence_number"))
+        ]
+        if not forward or len({each["tid"] for each in forward} - {None}) > 1:
+            return False
+        last = max(forward, key=lambda each: (each["start_ns"], -each["dur_ns"]))
+        return last["tid"] is not None and any(
+            frame["start_ns"] <= last["start_ns"] < frame["start_ns"] + frame["dur_ns"]
+            for frame in self.recording["python_frames"]
+            if frame["name"].startswith("nn.Module: ")
+            and str(self.scope.within) in frame["name"].removeprefix("nn.Module: ")
+            and self.same(frame, last, ("source", "tid"))
+        )
 
     def holds(self, table: str, each: Mapping[str, Any]) -> bool:
         on_gpu = table in ("kernels", "memcpys") or each.get("origin") == "kernel" or each.get("scope") == "gpu"

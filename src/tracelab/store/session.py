@@ -25,6 +25,8 @@ GPU_TABLES = ("kernels", "memcpys", "memsets", "graph_launches")
 """The tables of what occupies a GPU: the view gpu_activity."""
 LEFT_OUT = "out_of_scope_activity"
 """The view of their rows that a scope leaves out."""
+_CONTEXT_TABLES = ("api_calls", "ops", "python_frames", "annotations")
+"""Tables with a view of all rows, for what is around the rows of a scope, and for captures of graphs."""
 _LEFT_OUT_COLUMNS = ("run", "source", "rank", "pid", "device", "stream", "correlation", "start_ns", "end_ns")
 _PLAIN_STORE = "plain_store"
 """A macro, not a variable, since cursors of a session have its macros."""
@@ -65,8 +67,8 @@ def connect(  # noqa: PLR0913  one for each choice of a session
     def open_once() -> duckdb.DuckDBPyConnection:
         con = open_duckdb()
         with integrity.explain_read_errors(store):
-            rows, left_out = _open_rows(store, alignment=alignment, runs=runs, read_runs=read_runs, mask=mask)
-            for text in _session_sql(rows, left_out, store, comments=comments, referenced=referenced, mask=mask):
+            rows, beside = _open_rows(store, alignment=alignment, runs=runs, read_runs=read_runs, mask=mask)
+            for text in _session_sql(rows, beside, store, comments=comments, referenced=referenced, mask=mask):
                 run_statements(con, text)
             for table in numbered:
                 run_statements(con, _create_numbered_view(rows, schema.BY_NAME[table]))
@@ -96,8 +98,8 @@ def init_sql(store: Path, alignment: "Alignment | None" = None, mask: "RowMask |
     The views list the files that are in the store now: render it again after an ingest.
     """
     with integrity.explain_read_errors(store):
-        rows, left_out = _open_rows(store, alignment=alignment, mask=mask)
-        return "\n\n".join(_session_sql(rows, left_out, store, comments=True, referenced=None, mask=mask)) + "\n"
+        rows, beside = _open_rows(store, alignment=alignment, mask=mask)
+        return "\n\n".join(_session_sql(rows, beside, store, comments=True, referenced=None, mask=mask)) + "\n"
 
 
 def _open_rows(
@@ -107,8 +109,8 @@ def _open_rows(
     runs: Sequence[str] | None = None,
     read_runs: Collection[str] | None = None,
     mask: "RowMask | None",
-) -> "tuple[StoredRows, StoredRows | None]":
-    """Check a store and return the rows that a session shows, and those that a scope leaves out."""
+) -> "tuple[StoredRows, Beside | None]":
+    """Check a store and return the rows that a session shows, and with a scope those beside it."""
     if read_runs is None and runs is not None:
         read_runs = runs
     stored = ParquetRows(store.resolve(), list_parts(store, read_runs), read_runs)
@@ -116,10 +118,10 @@ def _open_rows(
         return _place_rows(stored, alignment, runs), None
     from tracelab.store.scope.row_mask import LeftOutRows, MaskedRows
 
-    return (
-        _place_rows(MaskedRows(stored, mask), alignment, runs),
-        _place_rows(LeftOutRows(stored, mask), alignment, runs),
+    masked, whole, left_out = (
+        _place_rows(rows, alignment, runs) for rows in (MaskedRows(stored, mask), stored, LeftOutRows(stored, mask))
     )
+    return masked, Beside(whole, left_out)
 
 
 def _place_rows(rows: "StoredRows", alignment: "Alignment | None", runs: Sequence[str] | None) -> "StoredRows":
@@ -135,7 +137,7 @@ def _place_rows(rows: "StoredRows", alignment: "Alignment | None", runs: Sequenc
 
 def _session_sql(
     rows: "StoredRows",
-    left_out: "StoredRows | None",
+    beside: "Beside | None",
     store: Path,
     *,
     comments: bool,
@@ -143,7 +145,7 @@ def _session_sql(
     mask: "RowMask | None",
 ) -> list[str]:
     library = render_library(store.resolve())
-    texts = render_session(rows, library, left_out=left_out, comments=comments, referenced=referenced)
+    texts = render_session(rows, library, beside=beside, comments=comments, referenced=referenced)
     return texts if mask is None else [mask.render(), *texts]
 
 
@@ -275,6 +277,14 @@ class RowsOfRuns:
         return f"select * from ({self.rows.select(table)}) where run in ({names})"
 
 
+@dataclass(frozen=True)
+class Beside:
+    """The rows of a store beside those of a session with a scope: all, and those that the scope leaves out."""
+
+    whole: "StoredRows"
+    left_out: "StoredRows"
+
+
 class StoredRows(Protocol):
     """Source of the rows of the tables: Parquet files, or tables in memory."""
 
@@ -303,22 +313,31 @@ def render_session(
     stored: StoredRows,
     library: Sequence[str],
     *,
-    left_out: StoredRows | None = None,
+    beside: Beside | None = None,
     comments: bool = False,
     referenced: str | None = None,
 ) -> list[str]:
     """Render a session as a list of SQL texts: settings, one view a table, comments, and the macro library.
 
-    With `referenced`, leave out the views and macros that this SQL does not need. `left_out` has the rows that a scope
-    leaves out.
+    With `referenced`, leave out the views and macros that this SQL does not need. `beside` has the rows of a store that
+    `stored` lacks in a scope.
     """
     tables: Sequence[schema.Table] = schema.TABLES
+    words = frozenset((LEFT_OUT, *map(_unscoped, _CONTEXT_TABLES)))
     computed = list(schema.COMPUTED_TABLES.values())
     if referenced is not None:
         computed = [table for each in schema.named_computations(referenced) for table in each.tables]
-        library, tables = _narrow(library, referenced, has_kept=_is_plain(stored))
+        library, words = _narrow(library, referenced, has_kept=_is_plain(stored))
+        tables = _named_tables(words)
     views = [*(_create_view(stored, table) for table in tables), *map(_create_placeholder, computed)]
-    views.append(_create_left_out_view(left_out if any(table.name in GPU_TABLES for table in tables) else None))
+    whole = stored if beside is None else beside.whole
+    views += [
+        _create_view(whole, schema.BY_NAME[name], _unscoped(name))
+        for name in _CONTEXT_TABLES
+        if _unscoped(name) in words
+    ]
+    if LEFT_OUT in words:
+        views.append(_create_left_out_view(None if beside is None else beside.left_out))
     commented: list[schema.Table | schema.ComputedTable] = [*tables, *computed]
     documented = [_create_comments(table) for table in commented] if comments else []
     return [_SETTINGS, *views, *documented, *library]
@@ -326,20 +345,21 @@ def render_session(
 
 def referenced_tables(store: Path, referenced: str) -> list[str]:
     """Return the tables of which a session with `referenced` has views."""
-    return [table.name for table in _narrow(render_library(store.resolve()), referenced)[1]]
+    return [table.name for table in _named_tables(_narrow(render_library(store.resolve()), referenced)[1])]
 
 
-def _narrow(library: Sequence[str], referenced: str, *, has_kept: bool = False) -> tuple[list[str], list[schema.Table]]:
-    """Return the definitions and the tables that a SQL text needs, with those that its computed tables rest on.
+def _named_tables(words: Collection[str]) -> list[schema.Table]:
+    return [table for table in schema.TABLES if table.name in words or (LEFT_OUT in words and table.name in GPU_TABLES)]
+
+
+def _narrow(library: Sequence[str], referenced: str, *, has_kept: bool = False) -> tuple[list[str], frozenset[str]]:
+    """Return the definitions that a SQL text needs, with those that its computed tables rest on, and all names in them.
 
     With `has_kept`, sessions of their own compute the tables that the store keeps: this one needs only `sources`.
     """
     texts = "\n".join([referenced, *_relation_texts(referenced, has_kept=has_kept)])
     definitions = _required_definitions(library, texts)
-    words = _words(texts, definitions)
-    if LEFT_OUT in words:
-        words = words.union(GPU_TABLES)
-    return [definitions], [table for table in schema.TABLES if table.name in words]
+    return [definitions], _words(texts, definitions)
 
 
 def _relation_texts(referenced: str, *, has_kept: bool) -> list[str]:
@@ -351,9 +371,14 @@ def _relation_texts(referenced: str, *, has_kept: bool) -> list[str]:
     return texts
 
 
-def _create_view(stored: StoredRows, table: schema.Table) -> str:
+def _create_view(stored: StoredRows, table: schema.Table, name: str | None = None) -> str:
     rows = _select_runs(stored) if table.name == "runs" else _select_rows(stored, table)
-    return f"create or replace view {table.name} as\n{rows};"
+    return f"create or replace view {name or table.name} as\n{rows};"
+
+
+def _unscoped(table: str) -> str:
+    """Return the name of the view that has the rows of a table outside of the scope, too."""
+    return f"unscoped_{table}"
 
 
 def _create_numbered_view(stored: StoredRows, table: schema.Table) -> str:
@@ -367,12 +392,10 @@ def _create_left_out_view(left_out: StoredRows | None) -> str:
     table = schema.BY_NAME[GPU_TABLES[0]]
     columns = [column for column in table.view_columns if column.name in _LEFT_OUT_COLUMNS]
     names = ", ".join(f'"{column.name}"' for column in columns)
-    rows = "".join(
-        f"\nunion all\nselect {names} from ({_select_rows(left_out, schema.BY_NAME[name])})"
-        for name in (GPU_TABLES if left_out is not None else ())
-        if left_out is not None and left_out.has(name)
-    )
-    return f"create or replace view {LEFT_OUT} as\nselect {_null_columns(columns)} where false{rows};"
+    if left_out is None:
+        return f"create or replace view {LEFT_OUT} as\nselect {_null_columns(columns)} where false;"
+    selects = [f"select {names} from ({_select_rows(left_out, schema.BY_NAME[name])})" for name in GPU_TABLES]
+    return f"create or replace view {LEFT_OUT} as\n" + "\nunion all\n".join(selects) + ";"
 
 
 def _create_placeholder(table: schema.ComputedTable) -> str:

@@ -60,7 +60,7 @@ with matched as (
     where starts_with(name, 'nn.Module: ') and list_contains($module, substr(name, 12))
 )
 select
-    kind = 'range' as is_range, {PROCESS} as process, {THREAD} as thread, hash(run, source, rank) as of_rank,
+    kind, {PROCESS} as process, {THREAD} as thread, hash(run, source, rank) as of_rank,
     start_ns, end_ns
 from matched
 where has_valid_interval(start_ns, end_ns)"""
@@ -77,7 +77,21 @@ with events as (
 )
 select {SOURCE} as source, shift_ns, length_ns from axis_of('events')"""
 
-REFERENCED = {"steps": _STEPS, "within": _NAMES + _MATCHES, "from_": _AXIS, "to": _AXIS}
+_BACKWARD = f"""\
+with host_ops as materialized (
+    from filtered_ops(null, null)
+),
+forward as (
+    select id, tid as forward_tid, at_ns as forward_ns from forward_ops('host_ops')
+)
+select
+    {PROCESS} as process, {THREAD} as thread, hash(run, source, rank) as of_rank, start_ns, end_ns,
+    hash(run, source, rank, pid, forward_tid) as forward_thread, forward_ns
+from host_ops
+join forward using (id)
+where has_valid_interval(start_ns, end_ns)"""
+
+REFERENCED = {"steps": _STEPS, "within": _NAMES + _MATCHES + _BACKWARD, "from_": _AXIS, "to": _AXIS}
 """The SQL that the conditions of a scope need."""
 
 
@@ -192,13 +206,25 @@ def _find_within(con: duckdb.DuckDBPyConnection, pattern: str) -> tuple[Criterio
         hint = f"nearest: {', '.join(near)}" if near else "none is recorded"
         raise NoDataError(f"the name of no range, op or module matches {pattern!r}; {hint}")
     rows = _fetch(con, _MATCHES, names)
-    in_process = rows["is_range"]
+    if names["module"]:
+        rows = _add_backward(con, rows)
+    in_process = rows["kind"] == "range"
     criterion = Criterion(
         of_process=_gather(rows, ("process", "of_rank"), in_process),
         of_thread=_gather(rows, ("thread",), ~in_process & (rows["thread"] != NO_THREAD)),
         anywhere=_gather(rows, ("process", "of_rank"), np.ones_like(in_process)),
     )
     return criterion, "within " + " and ".join(_list_names(kind, names[kind]) for kind in _KINDS if names[kind])
+
+
+def _add_backward(con: duckdb.DuckDBPyConnection, rows: dict[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+    """Add the ops that compute the backward pass of the modules: their forward ops begin within one, on its thread."""
+    modules = _gather(rows, ("thread",), (rows["kind"] == "module") & (rows["thread"] != NO_THREAD))
+    ops = _fetch(con, _BACKWARD, {})
+    answering = modules.hold(ops.pop("forward_thread"), ops.pop("forward_ns"))
+    added = {name: values[answering] for name, values in ops.items()}
+    added["kind"] = np.full(int(answering.sum()), "backward", rows["kind"].dtype)
+    return {name: np.concatenate([values, added[name]]) for name, values in rows.items()}
 
 
 _KINDS = ("range", "op", "module")
@@ -234,5 +260,5 @@ def _fetch(con: duckdb.DuckDBPyConnection, sql: str, values: Mapping[str, object
 def _list_names(kind: str, names: list[str]) -> str:
     listed = ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
     if kind == "module":
-        listed += "; forward passes alone, recomputed ones too"
+        listed += "; with their backward pass, and recomputation"
     return f"{len(names)} {kind}{'s' * (len(names) > 1)} ({listed})"
