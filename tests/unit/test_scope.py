@@ -401,7 +401,9 @@ def random_recording(seed: int) -> Recording:
             host(name=rng.choice(names), sequence_number=rng.choice([*range(8), None]), forward_tid=rng.choice([0, 1]))
             for _ in range(20)
         ],
-        "python_frames": [host(name=rng.choice(["nn.Module: Net_0", "a.py: forward"])) for _ in range(10)],
+        "python_frames": [
+            host(name=rng.choice(["nn.Module: Net_0", "nn.Module: Part_1", "a.py: forward"])) for _ in range(10)
+        ],
         "api_calls": [host(correlation=rng.choice([*range(20), None]), api="runtime") for _ in range(30)],
         "kernels": [gpu(name="k") for _ in range(40)],
         "memcpys": [gpu(direction="HtoD") for _ in range(10)],
@@ -459,25 +461,48 @@ class Oracle:
             *((mark, False) for mark in self.recording["ops"]),
             *((mark, False) for mark in self.recording["python_frames"] if mark["name"].startswith("nn.Module: ")),
         ]
-        backward = [mark for mark in self.recording["ops"] if self.is_backward_of_module(mark)]
+        backward = [piece for mark in self.recording["ops"] for piece in self.backward_of_module(mark)]
         for mark, is_range in [*marks, *((mark, False) for mark in backward)]:
             is_named = str(self.scope.within) in mark["name"].removeprefix("nn.Module: ") or mark in backward
             on_thread = is_range or (tid is None and not is_unlinked) or (tid is not None and mark["tid"] == tid)
             if is_named and on_thread and self.same(mark, each, ("source",)):
                 yield mark["start_ns"], mark["start_ns"] + mark["dur_ns"]
 
-    def is_backward_of_module(self, op: Mapping[str, Any]) -> bool:
+    def backward_of_module(self, op: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+        """Return the instants of an op of the backward pass of the module, without what is within it, as rows."""
+        if not self.is_backward_of_module(op):
+            return
+        inner = [
+            *(each for each in self.recording["python_frames"] if each["name"].startswith("nn.Module: ")),
+            *(each for each in self.recording["ops"] if self.answers(each) and not self.is_backward_of_module(each)),
+        ]
+        stretch = range(op["start_ns"], op["start_ns"] + op["dur_ns"])
+        taken = {
+            at
+            for each in inner
+            if each["start_ns"] in stretch and self.same(each, op, ("source", "tid"))
+            for at in range(each["start_ns"], each["start_ns"] + each["dur_ns"])
+        }
+        yield from (op | {"start_ns": at, "dur_ns": 1} for at in stretch if at not in taken)
+
+    def answers(self, op: Mapping[str, Any]) -> bool:
+        return self.forward_of(op) is not None
+
+    def forward_of(self, op: Mapping[str, Any]) -> Mapping[str, Any] | None:
         if not op["forward_tid"] or op["sequence_number"] is None:
-            return False
+            return None
         forward = [
             each
             for each in self.recording["ops"]
             if not each["forward_tid"] and self.same(each, op, ("source", "sequence_number"))
         ]
         if not forward or len({each["tid"] for each in forward} - {None}) > 1:
-            return False
-        last = max(forward, key=lambda each: (each["start_ns"], -each["dur_ns"]))
-        return last["tid"] is not None and any(
+            return None
+        return max(forward, key=lambda each: (each["start_ns"], -each["dur_ns"]))
+
+    def is_backward_of_module(self, op: Mapping[str, Any]) -> bool:
+        last = self.forward_of(op)
+        return (last is not None and last["tid"] is not None) and any(
             frame["start_ns"] <= last["start_ns"] < frame["start_ns"] + frame["dur_ns"]
             for frame in self.recording["python_frames"]
             if frame["name"].startswith("nn.Module: ")
@@ -540,7 +565,7 @@ def random_stores(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 SCOPES = st.builds(
     Scope,
     steps=st.sampled_from([None, "0", "1-2", "0,3-"]),
-    within=st.sampled_from([None, "forward", "mm", "Net", "ward"]),
+    within=st.sampled_from([None, "forward", "mm", "Net", "Part", "ward"]),
     from_=st.sampled_from([None, None, "0", "10ns", "30ns"]),
     to=st.sampled_from([None, None, "50ns", "90ns"]),
     stream=st.sampled_from([None, None, "7", "20-"]),

@@ -91,7 +91,12 @@ from host_ops
 join forward using (id)
 where has_valid_interval(start_ns, end_ns)"""
 
-REFERENCED = {"steps": _STEPS, "within": _NAMES + _MATCHES + _BACKWARD, "from_": _AXIS, "to": _AXIS}
+_MODULE_FRAMES = f"""\
+select {THREAD} as thread, start_ns, end_ns
+from python_frames
+where starts_with(name, 'nn.Module: ') and has_valid_interval(start_ns, end_ns)"""
+
+REFERENCED = {"steps": _STEPS, "within": _NAMES + _MATCHES + _BACKWARD + _MODULE_FRAMES, "from_": _AXIS, "to": _AXIS}
 """The SQL that the conditions of a scope need."""
 
 
@@ -218,13 +223,41 @@ def _find_within(con: duckdb.DuckDBPyConnection, pattern: str) -> tuple[Criterio
 
 
 def _add_backward(con: duckdb.DuckDBPyConnection, rows: dict[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
-    """Add the ops that compute the backward pass of the modules: their forward ops begin within one, on its thread."""
+    """Add the ops that compute the backward pass of the modules: their forward ops begin within one, on its thread.
+
+    What lies within such an op, backward ops of others and modules that are recomputed, is no part of it.
+    """
     modules = _gather(rows, ("thread",), (rows["kind"] == "module") & (rows["thread"] != NO_THREAD))
     ops = _fetch(con, _BACKWARD, {})
     answering = modules.hold(ops.pop("forward_thread"), ops.pop("forward_ns"))
-    added = {name: values[answering] for name, values in ops.items()}
-    added["kind"] = np.full(int(answering.sum()), "backward", rows["kind"].dtype)
+    others = {name: values[~answering] for name, values in ops.items()}
+    frames = _fetch(con, _MODULE_FRAMES, {})
+    inner = {name: np.concatenate([others[name], values]) for name, values in frames.items()}
+    added = _subtract({name: values[answering] for name, values in ops.items()}, inner)
+    added["kind"] = np.full(len(added["start_ns"]), "backward", rows["kind"].dtype)
     return {name: np.concatenate([values, added[name]]) for name, values in rows.items()}
+
+
+def _subtract(
+    rows: Mapping[str, npt.NDArray[Any]], inner: Mapping[str, npt.NDArray[Any]]
+) -> dict[str, npt.NDArray[Any]]:
+    """Return the pieces of stretches outside of those that begin within them on the same thread."""
+    order = np.lexsort((inner["start_ns"], inner["thread"]))
+    threads, starts, ends = (inner[name][order] for name in ("thread", "start_ns", "end_ns"))
+    places, piece_starts, piece_ends = [], [], []
+    for place, (thread, begin, end) in enumerate(zip(rows["thread"], rows["start_ns"], rows["end_ns"], strict=True)):
+        first, last = np.searchsorted(threads, thread, "left"), np.searchsorted(threads, thread, "right")
+        within = slice(*(first + np.searchsorted(starts[first:last], [begin, end])))
+        at = begin
+        for inner_start, inner_end in (*zip(starts[within], ends[within], strict=True), (end, end)):
+            if inner_start > at:
+                places.append(place)
+                piece_starts.append(at)
+                piece_ends.append(inner_start)
+            at = max(at, inner_end)
+    pieces = {name: values[np.array(places, np.int64)] for name, values in rows.items()}
+    times = {"start_ns": np.array(piece_starts, np.int64), "end_ns": np.array(piece_ends, np.int64)}
+    return pieces | times
 
 
 _KINDS = ("range", "op", "module")
