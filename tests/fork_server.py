@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import traceback
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -108,7 +109,10 @@ def _is_inheritable(number: int) -> bool:
 
 def _serve(requests: socket.socket) -> None:
     gc.disable()
+    import psutil  # noqa: F401
     from torch import _dynamo  # noqa: F401  the first optimizer imports it
+    from torch.profiler import _cupti_monitor  # noqa: F401
+    from torch.utils import flop_counter  # noqa: F401
 
     from tests.collect.fake_cuda import libraries  # noqa: F401
     from tracelab.collect.training import worker  # noqa: F401
@@ -118,7 +122,10 @@ def _serve(requests: socket.socket) -> None:
     from tracelab.collect.recording import hook  # noqa: F401
 
     load_module(find_workload("image_classification")).torchvision()
+    load_module(find_workload("decoder"))
     sys.path[:] = path
+    for finalizer in list(weakref.finalize._registry):  # type: ignore[attr-defined]
+        finalizer.atexit = False  # those of torch take a tenth of a second at the end of each fork
     gc.collect()
     gc.freeze()  # else each fork looks at the million objects of torch, and copies the pages that they lie on
     gc.enable()
