@@ -1,8 +1,9 @@
 """Few settings that together have every pair of options, and the pairs that no valid settings have."""
 
 import itertools
+import math
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,25 +11,29 @@ from tracelab.collect.settings import Settings, validate_settings
 from tracelab.errors import UsageError
 
 Pair = tuple[tuple[str, Any], tuple[str, Any]]
+Row = dict[str, Any]
 _TRIES_NEAR_DEFAULTS = 800
 """Settings to draw before a pair counts as refused."""
 _TRIES = 60
-"""Random settings of which the one with the most new pairs is taken."""
+"""Random settings of which the one of the highest value is taken."""
 
 
 @dataclass(frozen=True)
 class Cover:
     """Settings that have every pair of values between them, and why each other pair is refused."""
 
-    rows: list[dict[str, Any]]
+    rows: list[Row]
     refused: dict[Pair, str]
 
 
-def cover_pairs(axes: dict[str, tuple[Any, ...]], fixed: dict[str, Any]) -> Cover:
-    """Return settings with every pair of values of two axes; the same for the same axes."""
+def cover_pairs(axes: dict[str, tuple[Any, ...]], fixed: Row, cost: Callable[[Row], float]) -> Cover:
+    """Return settings with every pair of values of two axes, where those of a high cost do not meet without need.
+
+    They are the same for the same axes.
+    """
     generator = random.Random(0)
     uncovered = dict.fromkeys(_all_pairs(axes))
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     refused: dict[Pair, str] = {}
     while uncovered:
         pair = next(iter(uncovered))
@@ -44,35 +49,38 @@ def cover_pairs(axes: dict[str, tuple[Any, ...]], fixed: dict[str, Any]) -> Cove
             refused[pair] = str(refusal(fixed | candidates[0]))
             del uncovered[pair]
             continue
-        best = max(valid, key=lambda each: _count_new(each, uncovered))
-        best = _improve(best, axes, fixed, uncovered)
+        best = max(valid, key=lambda each: _value(each, uncovered, cost))
+        best = _improve(best, axes, fixed, uncovered, cost)
         rows.append(best)
         for each_pair in _pairs_of(best):
             uncovered.pop(each_pair, None)
     return Cover(rows, refused)
 
 
-def _count_new(row: dict[str, Any], uncovered: dict[Pair, None]) -> int:
-    return sum(pair in uncovered for pair in _pairs_of(row))
+def _value(row: Row, uncovered: dict[Pair, None], cost: Callable[[Row], float]) -> float:
+    """Return the pairs that a row adds, over the root of its cost: cheap rows that add little would be many."""
+    return sum(pair in uncovered for pair in _pairs_of(row)) / math.sqrt(cost(row))
 
 
 def _improve(
-    row: dict[str, Any], axes: dict[str, tuple[Any, ...]], fixed: dict[str, Any], uncovered: dict[Pair, None]
-) -> dict[str, Any]:
-    """Change one value after the other where valid settings with more new pairs result."""
-    most = _count_new(row, uncovered)
+    row: Row,
+    axes: dict[str, tuple[Any, ...]],
+    fixed: Row,
+    uncovered: dict[Pair, None],
+    cost: Callable[[Row], float],
+) -> Row:
+    """Change one value after the other where valid settings of a higher value result."""
+    most = _value(row, uncovered, cost)
     for name, values in axes.items():
         for value in values:
             changed = row | {name: value}
-            count = _count_new(changed, uncovered)
-            if count > most and refusal(fixed | changed) is None:
-                row, most = changed, count
+            changed_value = _value(changed, uncovered, cost)
+            if changed_value > most and refusal(fixed | changed) is None:
+                row, most = changed, changed_value
     return row
 
 
-def _find_valid(
-    generator: random.Random, axes: dict[str, tuple[Any, ...]], fixed: dict[str, Any], pair: Pair
-) -> list[dict[str, Any]]:
+def _find_valid(generator: random.Random, axes: dict[str, tuple[Any, ...]], fixed: Row, pair: Pair) -> list[Row]:
     """Return valid settings close to the defaults that have a pair of values, or none."""
     for _ in range(_TRIES_NEAR_DEFAULTS):
         drawn = {
@@ -83,7 +91,7 @@ def _find_valid(
     return []
 
 
-def refusal(values: dict[str, Any]) -> str | None:
+def refusal(values: Row) -> str | None:
     """Return the sentence that refuses settings, or None for valid ones."""
     try:
         validate_settings(Settings(**values))
@@ -98,5 +106,5 @@ def _all_pairs(axes: dict[str, tuple[Any, ...]]) -> Iterator[Pair]:
             yield (first, one), (second, other)
 
 
-def _pairs_of(row: dict[str, Any]) -> Iterator[Pair]:
+def _pairs_of(row: Row) -> Iterator[Pair]:
     yield from itertools.combinations(row.items(), 2)
