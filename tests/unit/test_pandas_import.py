@@ -1,26 +1,22 @@
-"""Arrow converts values without pandas where `tracelab ingest` runs."""
+"""Arrow converts values without pandas in a process of the command line."""
 
 import subprocess
 import sys
 
 import pytest
 
-_SCRIPT = """
-import sys
-from tracelab.cli.ingest import skip_pandas_import
-if sys.argv[1] == "skip":
-    skip_pandas_import()
-import pyarrow as pa
-table = pa.table({"a": pa.array([1, None], pa.int64()), "b": pa.array(["x", "y"])})
-print("pandas" in sys.modules)
-print(table.to_pandas()["b"].tolist(), "pandas" in sys.modules)
-"""
 
-
-@pytest.mark.parametrize(("choice", "is_imported"), [("skip", False), ("import", True)])
-def test_arrow_imports_pandas_only_to_make_a_data_frame(choice: str, *, is_imported: bool) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "is_imported"),
+    [
+        pytest.param(["-m", "tracelab", "schema"], False, id="tracelab"),
+        pytest.param(["-c", "import pyarrow as pa; pa.array([''])"], True, id="arrow"),
+    ],
+)
+def test_commands_import_no_pandas(arguments: list[str], *, is_imported: bool) -> None:
     pytest.importorskip("pandas")
-    lines = subprocess.run(
-        [sys.executable, "-c", _SCRIPT, choice], capture_output=True, text=True, check=True
-    ).stdout.splitlines()
-    assert lines == [str(is_imported), "['x', 'y'] True"]
+    command = [sys.executable, "-X", "importtime", *arguments]
+    imports = subprocess.run(command, capture_output=True, text=True, check=True).stderr.splitlines()
+    modules = {line.rpartition("|")[2].strip() for line in imports}
+    assert "pyarrow.lib" in modules
+    assert ("pandas.core" in modules) == is_imported

@@ -9,9 +9,10 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import IO, Any
 
 import click
@@ -61,8 +62,12 @@ def run() -> None:
 
     Python would tear down every imported module, 0.05 s with DuckDB and Arrow; a command has closed its files and
     removed its folders by then. Torch and threads may have work left, so with them the process exits the usual way.
+
+    Arrow imports pandas at its first conversion of a Python value, 0.2 s, and takes longer over each. No command has
+    values of pandas, so here it is as if it were not installed.
     """
     gc.set_threshold(_MIN_OBJECTS_TO_COLLECT)
+    sys.meta_path.insert(0, _PandasRefusal())
     _exit_on_signals()
     try:
         main(prog_name="tracelab")
@@ -75,6 +80,15 @@ def run() -> None:
         sys.stderr.flush()
         delete_process_folder()
         os._exit(exit_request.code or 0)
+
+
+class _PandasRefusal:
+    """Refuses to import pandas, as if it were not installed."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:  # noqa: ARG002
+        if name == "pandas":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return None
 
 
 def _exit_on_signals() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING
 
 import click
@@ -14,10 +13,8 @@ from tracelab.cli import options
 from tracelab.foreign_text import escape_path, print_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from importlib.machinery import ModuleSpec
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
-    from types import ModuleType
 
     from tracelab.ingest.pipeline import FileResult, Progress, Report
     from tracelab.readers.diagnostics import Diagnostic
@@ -81,7 +78,6 @@ def command(
     from tracelab.ingest.pipeline import ingest
     from tracelab.schema import store_address
 
-    skip_pandas_import()
     with progress_bar(visible=sys.stderr.isatty() and not quiet) as progress:
         report = ingest(
             paths, store_address(store), run=run, jobs=jobs, replace=replace, progress=progress, cluster=cluster
@@ -247,30 +243,3 @@ def _total_line(report: Report) -> str:
     lost = f", {at_least}{skipped:,} skipped" if skipped else ", none skipped"
     events = "event" if kept == 1 else "events"
     return f"{files or 'no files'}: {kept:,} {events} kept{lost}"
-
-
-class _PandasRefusal(MetaPathFinder):
-    """Refuses to import pandas, as if it were not installed."""
-
-    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:  # noqa: ARG002
-        if name == "pandas":
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        return None
-
-
-def skip_pandas_import() -> None:
-    """Make Arrow convert values without pandas in this process, which saves a tenth of the time to ingest 300 MB.
-
-    At its first conversion of a Python value, Arrow imports pandas to recognize a Series, and again to infer a type. So
-    this is for processes that pass none. Arrow still imports pandas to convert a table to a DataFrame.
-    """
-    if "pandas" in sys.modules:
-        return
-    refusal = _PandasRefusal()
-    sys.meta_path.insert(0, refusal)
-    try:
-        import pyarrow as pa
-
-        pa.array([""])
-    finally:
-        sys.meta_path.remove(refusal)
