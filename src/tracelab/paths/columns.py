@@ -58,10 +58,22 @@ _LARGEST_MMAP_THRESHOLD = 32 << 20
 returning it."""
 
 
+def return_freed_memory() -> None:
+    """Return the pages of freed arrays to the system: where a phase ends, the next one allocates other sizes."""
+    if libc := _glibc():
+        libc.malloc_trim(0)
+
+
+def _glibc() -> Any:  # noqa: ANN401
+    """Return the C library, None where it is another one."""
+    libc: Any = ctypes.CDLL(None) if sys.platform == "linux" else None
+    return libc if hasattr(libc, "mallopt") and hasattr(libc, "malloc_trim") else None
+
+
 @contextlib.contextmanager
 def _with_freed_memory() -> Iterator[None]:
-    libc: Any = ctypes.CDLL(None) if sys.platform == "linux" else None
-    if not hasattr(libc, "mallopt") or not hasattr(libc, "malloc_trim"):  # not glibc
+    libc = _glibc()
+    if not libc:
         yield
         return
     libc.mallopt(_M_MMAP_THRESHOLD, _LARGEST_MMAP_THRESHOLD)

@@ -81,7 +81,10 @@ def index_calls(cpu: CpuRows) -> Calls:
     """Index the API calls that have a correlation."""
     rows = np.flatnonzero(cpu.of_kind("call") & (cpu.key != NONE))
     keys = cpu.key[rows]
-    if (keys[1:] <= keys[:-1]).any():
+    if (keys[1:] < keys[:-1]).any():  # by key alone: few are not in order, and fewer are equal
+        rows = rows[np.argsort(keys, kind="stable")]
+        keys = cpu.key[rows]
+    if (keys[1:] == keys[:-1]).any():
         rows = rows[np.lexsort((-cpu.end[rows], cpu.start[rows], keys))]
         keys, first = np.unique(cpu.key[rows], return_index=True)
         rows = rows[first]
@@ -172,7 +175,8 @@ def _inferred_waits(recording: Recording, launches: Launches, streams: Streams) 
     gpu, cpu, syncs = recording.gpu, recording.cpu, recording.syncs
     traced = np.unique(syncs.process[np.array([kind == STREAM_WAIT for kind in syncs.kinds])[syncs.kind]])
     is_wait = np.array([bool(name and _WAIT.search(name)) for name in cpu.names])[cpu.name]
-    waits = np.flatnonzero(is_wait & cpu.of_kind("call") & ~np.isin(cpu.process, traced))
+    waits = np.flatnonzero(is_wait & cpu.of_kind("call"))
+    waits = waits[~np.isin(cpu.process_of_lane, traced)[cpu.lane[waits]]]
     launched = np.flatnonzero(launches.thread >= 0)
     if not len(waits) or not len(launched):
         none = np.zeros(0, dtype=np.int64)
@@ -184,7 +188,7 @@ def _inferred_waits(recording: Recording, launches: Launches, streams: Streams) 
     fits = (place < len(order)) & (launches.thread[after] == cpu.lane[waits])
     waits, after = waits[fits], after[fits]
     latest, before = np.full(len(waits), -1), np.full(len(waits), -1)
-    of_process = places_by_process(cpu.process[waits])
+    of_process = places_by_process(cpu.processes(waits))
     for process, _, _, lane in streams.lanes:
         own = of_process.get(process, _NONE_OF_THEM)
         row = launches.last_on(np.full(len(own), lane), cpu.start[waits[own]])
@@ -268,7 +272,7 @@ def awaited_by_calls(
     else:
         known = np.zeros(len(rows), dtype=bool)
     unknown = np.flatnonzero(~known & ~offer_copies)
-    of_process = places_by_process(cpu.process[rows[unknown]])
+    of_process = places_by_process(cpu.processes(rows[unknown]))
     for process, _, _, each in streams.lanes:
         some = unknown[of_process.get(process, _NONE_OF_THEM)]
         last = launches.last_on(np.full(len(some), each), cpu.start[rows[some]])
@@ -376,13 +380,13 @@ def backward_flows(cpu: CpuRows) -> tuple[Array, Array]:
         return none, none
     fits = (cpu.sequence[forward] >= 0) & (cpu.sequence[forward] < MOST_SEQUENCE)
     forward = forward[fits]
-    key = cpu.process[forward] * MOST_SEQUENCE + cpu.sequence[forward]
+    key = cpu.processes(forward) * MOST_SEQUENCE + cpu.sequence[forward]
     order = np.lexsort((cpu.end[forward], key))
-    place = last_at_most(key[order], cpu.process[backward] * MOST_SEQUENCE + cpu.sequence[backward])
+    place = last_at_most(key[order], cpu.processes(backward) * MOST_SEQUENCE + cpu.sequence[backward])
     found = forward[order[np.maximum(place, 0)]] if len(forward) else forward
     fits = (
-        (place >= 0) & (cpu.sequence[found] == cpu.sequence[backward]) & (cpu.process[found] == cpu.process[backward])
-        & (cpu.end[found] <= cpu.start[backward])
+        (place >= 0) & (cpu.sequence[found] == cpu.sequence[backward])
+        & (cpu.processes(found) == cpu.processes(backward)) & (cpu.end[found] <= cpu.start[backward])
     )  # fmt: skip
     return backward[fits], found[fits]
 

@@ -148,7 +148,7 @@ def build_graph(relations: Relations, check: Callable[[], None]) -> Graph:
     return Graph(
         recording, segments, launches, start, end, nodes.since, nodes.before, nodes.bound, nodes.gap, nodes.cause,
         plain,
-        _join(cpu.rank_of_lane[segments.thread], gpu.rank),
+        _join(cpu.rank_of_lane[segments.thread], gpu.ranks()),
         _join(owner, np.arange(gpu.count)),
         _join(own_op, gpu_op),
         in_sync[owner] & (owner >= 0) if cpu.count else silent,

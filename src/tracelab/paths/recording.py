@@ -1,9 +1,8 @@
 """The rows of one run as arrays: one source a rank, times on one clock from the run's first row on."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +10,7 @@ import pyarrow as pa
 from tracelab.paths.columns import NONE, Array, floats, joint_numbers, numbers, run_starts
 from tracelab.paths.order import SortedRows, sort_cpu_rows, sort_gpu_rows, sort_syncs
 
-Relations = Mapping[str, pa.Table]
+Relations = MutableMapping[str, pa.Table]
 
 MOST_CORRELATION = 1 << 40
 """Correlations beyond it link nothing: a process's number and a correlation are one key of 64 bits."""
@@ -60,15 +59,13 @@ class Rows:
         """Return the number of rows."""
         return len(self.start)
 
-    @cached_property
-    def rank(self) -> Array:
-        """Return the rank of each row."""
-        return self.rank_of_lane[self.lane]
+    def ranks(self, some: Array | slice = slice(None)) -> Array:
+        """Return the rank of each row, or of each of some."""
+        return self.rank_of_lane[self.lane[some]]
 
-    @cached_property
-    def process(self) -> Array:
-        """Return the process of each row."""
-        return self.process_of_lane[self.lane]
+    def processes(self, some: Array) -> Array:
+        """Return the process of each of some rows."""
+        return self.process_of_lane[self.lane[some]]
 
 
 @dataclass(frozen=True)
@@ -151,11 +148,14 @@ def align_times(rank: Array, time: Array, clocks: Mapping[int, Clock]) -> Array:
 
 
 def read_recording(relations: Relations) -> Recording:
-    """Choose a source for each rank, align the clocks, and number processes, streams and threads."""
+    """Choose a source for each rank, align the clocks, and number processes, streams and threads.
+
+    Takes `gpu`, `cpu` and `syncs` out of the relations: what is copied from them is freed.
+    """
     with ThreadPoolExecutor(1) as other_core:
-        cpu_sorted = other_core.submit(sort_cpu_rows, relations["cpu"])
-        gpu_sorted = sort_gpu_rows(relations["gpu"])
-        tables = {"gpu": gpu_sorted, "cpu": cpu_sorted.result(), "syncs": sort_syncs(relations["syncs"])}
+        cpu_sorted = other_core.submit(sort_cpu_rows, relations.pop("cpu"))
+        gpu_sorted = sort_gpu_rows(relations.pop("gpu"))
+        tables = {"gpu": gpu_sorted, "cpu": cpu_sorted.result(), "syncs": sort_syncs(relations.pop("syncs"))}
         sources, names = _number_sources(tables)
         clocks = _read_clocks(relations["collectives"])
         chosen, left_out = _choose_sources(tables, sources, clocks)

@@ -39,8 +39,8 @@ def find_step_marks(graph: Graph, relations: Relations, step: int) -> StepMarks:
     start = graph.recording.from_own_clocks(rank, numbers(table, "start_ns")[some])
     end = graph.recording.from_own_clocks(rank, numbers(table, "end_ns")[some])
     ranges = np.flatnonzero(cpu.of_kind("range"))
-    ranges = ranges[np.lexsort((cpu.start[ranges], cpu.rank[ranges]))]
-    key = cpu.rank[ranges] * segments.span + cpu.start[ranges]
+    ranges = ranges[np.lexsort((cpu.start[ranges], cpu.ranks(ranges)))]
+    key = cpu.ranks(ranges) * segments.span + cpu.start[ranges]
     wanted = rank * segments.span + start
     place = np.searchsorted(key, wanted, side="right") - 1
     fits = place >= 0

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracelab.errors import UsageError
-from tracelab.paths.columns import NONE, Array, nullable_column, text_column
+from tracelab.paths.columns import NONE, Array, nullable_column, return_freed_memory, text_column
 from tracelab.paths.graph import Graph, build_graph
 from tracelab.paths.modules import mark_modules, name_modules
 from tracelab.paths.recording import Relations
@@ -31,6 +31,7 @@ def compute_what_if(relations: Relations, params: Params, check: Callable[[], No
     """Return the rows of `what_if_classes` and `what_if_runs`: times and paths before and after a change."""
     _check_params(params)
     graph = build_graph(relations, check)
+    return_freed_memory()
     step = params["step"]
     find_window = whole_window if step is None else find_step_marks(graph, relations, int(step)).window
     window = find_window(graph)

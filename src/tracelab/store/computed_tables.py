@@ -18,7 +18,8 @@ from tracelab.paths.columns import array_memory
 from tracelab.store import execution, rollups, session
 
 Params = Mapping[str, str | int | float | bool | None]
-Compute = Callable[[Mapping[str, pa.Table], Params, Callable[[], None]], Mapping[str, pa.Table]]
+Compute = Callable[[dict[str, pa.Table], Params, Callable[[], None]], Mapping[str, pa.Table]]
+"""It may take relations out, to free their rows."""
 
 _SCHEMA = "computed"
 _BATCH_ROWS = 122_880
