@@ -4,7 +4,8 @@
 -- that around the forward op. PyTorch records the line where a function begins, and not the one that runs; of a function that
 -- began before the recording the one that ran then. It is NULL where no stacks are recorded: with_stack=True of the PyTorch profiler. Of a kernel that Inductor generated in Triton the op
 -- that launches it names the file of its source (`kernel_file`; torch 2.4 and newer). A kernel that the program itself wrote in
--- Triton has the line that calls it: `--kernel-name` chooses kernels. Times add up over kernels that run at once.
+-- Triton has the line that calls it: `--kernel-name` chooses kernels. A
+-- kernel that a graph replays has the line of its capture (see graph_replays). Times add up over kernels that run at once.
 -- /// query
 -- title = "Kernels by line of the program"
 -- needs = ["kernels"]
@@ -12,12 +13,14 @@
 -- show = ["run", "rank", "line", "kernel", "kernels", "dur_ns", "of_kernel_sum_ratio"]
 -- chart = { kind = "bars", x = "line", y = ["dur_ns"], by = "run" }
 -- hints = [
+--     { when = "exists (from api_calls where name like '%GraphLaunch%' and matches(run, $run) and matches(rank, $rank)) and not exists (from unscoped_api_calls where name like '%StreamBeginCapture%' and matches(run, $captures_from))", text = "kernels of graphs have no op: their capture is in no run that was read; ingest it, and name its run with --captures-from" },
 --     { when = "not exists (from python_frames where matches(run, $run) and matches(rank, $rank))", text = "no line is known: no Python frames are recorded, and call stacks in arguments of ops are not read; record frames with with_stack=True of the PyTorch profiler" },
 -- ]
 -- [params]
 -- common = ["run", "rank"]
 -- by = { default = "kernel", choices = ["kernel", "line"], about = "what the rows are of" }
 -- kernel_name = { type = "text", example = "^triton_", about = "only kernels where this regular expression finds its name" }
+-- captures_from = "common"
 -- [columns]
 -- common = ["run", "rank"]
 -- line = "The innermost Python frame of the program around the launch, as file(line): function; NULL where none is recorded."
@@ -34,19 +37,24 @@ with activity as materialized (
 api as not materialized (
     from filtered_calls($run, $rank)
 ),
+replayed as materialized (
+    from known_replays($run, $rank, $captures_from)
+),
 host_ops as materialized (
-    from filtered_ops($run, $rank)
+    from surrounding_ops($run, $rank, 'replayed')
 ),
 frames as materialized (
-    from program_frames($run, $rank)
+    from program_frames($run, $rank, 'replayed')
 ),
 points as materialized (
-    from launch_points('activity', 'api', 'host_ops')
+    from linked_points('activity', 'api', 'host_ops', 'replayed')
 ),
 files as materialized (
     select row_number() over () as id, run, source, pid, tid, start_ns, end_ns, args->>'$.kernel_file' as kernel_file
-    from ops
-    where matches(run, $run) and matches(rank, $rank) and starts_with(name, 'triton_') and args->>'$.kernel_file' is not null
+    from unscoped_ops
+    where
+        ((matches(run, $run) and matches(rank, $rank)) or is_capture(run, source, 'replayed')) and starts_with(name, 'triton_')
+        and args->>'$.kernel_file' is not null
 ),
 sums as (
     select

@@ -140,7 +140,7 @@ timed_ops as not materialized (
 compute_rows as materialized (
     select
         row_number() over () as id, k.run, k.source, k.rank, k.pid, k.device, k.correlation, k.external_id, k.start_ns,
-        k.dur_ns as gpu_ns
+        k.dur_ns as gpu_ns, 'kernel' as kind, k.name
     from timed as k
     join classify('timed') as c on k.name is not distinct from c.name
     where $from = 'shapes' and c.class <> 'communication'
@@ -148,9 +148,14 @@ compute_rows as materialized (
 api as not materialized (
     from filtered_calls($run, $rank) where $from = 'shapes'
 ),
+replayed as materialized (
+    from known_replays($run, $rank, null)
+    semi join timed using (run, source, rank, device, correlation)
+    where $from = 'shapes'
+),
 costs as materialized (
     select run, rank, device, precision, flop * calls as flop, gpu_ns
-    from op_costs('timed_ops', 'compute_rows', 'api')
+    from all_op_costs('timed_ops', 'compute_rows', 'api', 'replayed')
     where gpu_rows > 0
 ),
 -- /// end

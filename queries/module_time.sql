@@ -5,6 +5,7 @@
 -- backward pass is recomputation, as of torch.utils.checkpoint; it counts at the module's place in the tree. GPU rows of no
 -- module have rows without a module, one a phase: optimizer within ranges of its step, else forward, backward or, without
 -- recorded ops, other.
+-- A kernel that a graph replays belongs to the module of its capture, where a run of the store has it (see graph_replays).
 -- Own times add up to the durations of all GPU rows, and exposed communication to that of gpu_breakdown. Memory belongs to a
 -- module as a GPU row does, by when it was allocated. Modules are recorded with with_stack=True of the PyTorch profiler. Of nsys
 -- the NVTX ranges that a program pushes are its modules, but those of libraries, of ops and of steps; ops of emit_nvtx()
@@ -16,12 +17,14 @@
 -- show = ["run", "rank", "module", "phase", "calls", "forward_ns", "backward_ns", "recompute_ns", "of_gpu_activity_ratio"]
 -- chart = { kind = "bars", x = "module", y = ["own_ns"], by = "run" }
 -- hints = [
+--     { when = "exists (from api_calls where name like '%GraphLaunch%' and matches(run, $run) and matches(rank, $rank)) and not exists (from unscoped_api_calls where name like '%StreamBeginCapture%' and matches(run, $captures_from))", text = "kernels of graphs have no op: their capture is in no run that was read; ingest it, and name its run with --captures-from" },
 --     { when = "not exists (from module_frames($run, $rank))", text = "no module is recorded; record modules with with_stack=True of the PyTorch profiler, or under nsys push an NVTX range around each" },
 -- ]
 -- [params]
 -- common = ["run", "rank"]
 -- by = { default = "module", choices = ["module", "class"], about = "what the rows are of" }
 -- most_depth = { type = "integer", example = 2, about = "only modules of at most that depth" }
+-- captures_from = "common"
 -- [columns]
 -- common = ["run", "rank"]
 -- module = "The modules around it and itself, outermost first, joined by /; with --by class the class; NULL outside of all."
@@ -29,7 +32,7 @@
 -- depth = "Number of modules in `module`; with --by class NULL."
 -- layer = "The innermost module around, or itself, of whose class its parent has at least three: Block_3."
 -- phase = "Of rows without a module: optimizer, forward, backward or other; else NULL."
--- calls = "Forward passes, recomputed ones included; of NVTX the ranges."
+-- calls = "Forward passes, recomputed ones included; of NVTX the ranges. 0 of a module whose kernels only graphs replay."
 -- cpu_ns = "Their durations on the CPU, added up; with --by class of the outermost ones of the class."
 -- gpu_ns = "forward_ns + backward_ns + recompute_ns, and of rows without a module own_ns."
 -- own_ns = "Durations of GPU rows that belong to the module itself, to none inside."
@@ -43,14 +46,22 @@
 -- allocated_bytes = "Bytes of GPU memory that it allocates, modules inside included, released or not."
 -- host_allocated_bytes = "The same of host memory."
 -- ///
-with frames as materialized (
-    from module_frames($run, $rank)
+with replayed as materialized (
+    from known_replays($run, $rank, $captures_from)
+),
+frames as materialized (
+    select row_number() over () as id, * exclude (id)
+    from (
+        select *, true as is_listed from module_frames($run, $rank)
+        union all by name
+        select null as id, *, false as is_listed from captured_modules($run, $rank, 'replayed')
+    )
 ),
 places as materialized (
     from module_places('frames')
 ),
 host_ops as materialized (
-    select *, is_backward_node(name) as is_engine_call from surrounding_ops($run, $rank)
+    select *, is_backward_node(name) as is_engine_call from surrounding_ops($run, $rank, 'replayed')
     union all by name
     select * exclude (id, op), -id as id, op as name, is_backward as is_engine_call from nvtx_ops($run, $rank)
 ),
@@ -87,7 +98,7 @@ allocations as materialized (  -- numbered apart from the GPU rows
     where matches(run, $run) and matches(rank, $rank) and size_bytes > 0
 ),
 points as materialized (
-    from launch_points('activity', 'api', 'host_ops')
+    from linked_points('activity', 'api', 'host_ops', 'replayed')
     union all by name
     select id, run, source, pid, tid, at_ns from allocations
 ),
@@ -156,7 +167,7 @@ visited as materialized (  -- forward passes by their place in the tree
     select f.run, f.rank, p.path, any_value(f.class) as class, count(*) as calls, sum(f.end_ns - f.start_ns) as cpu_ns
     from places as p
     join frames as f on p.id = f.id
-    where not p.is_inner
+    where not p.is_inner and f.is_listed
     group by f.run, f.rank, p.path
 ),
 families as (  -- the classes of which a module has at least three inside
@@ -184,12 +195,13 @@ inside as (  -- what lies in each module: once in itself and once in each module
     group by run, rank, path[:depth]
 ),
 classed as not materialized (
-    select id, run, source, pid, tid, class as part, start_ns, end_ns from frames
+    select id, run, source, pid, tid, class as part, start_ns, end_ns from frames where is_listed
 ),
 class_calls as (
     select f.run, f.rank, f.class, count(*) as calls, sum(case when u.id is not null then f.end_ns - f.start_ns end) as cpu_ns
     from frames as f
     left join outermost('classed') as u on f.id = u.id
+    where f.is_listed
     group by f.run, f.rank, f.class
 ),
 in_classes as (
@@ -208,18 +220,18 @@ in_classes as (
 ),
 listed as (
     select
-        v.run, v.rank, array_to_string(v.path, '/') as module, v.class, len(v.path) as depth, l.layer, null::varchar as phase,
-        v.calls, v.cpu_ns, i.* exclude (run, rank, path)
+        run, rank, array_to_string(path, '/') as module, coalesce(v.class, module_class(path[-1])) as class,
+        len(path) as depth, l.layer, null::varchar as phase, coalesce(v.calls, 0) as calls, v.cpu_ns,
+        i.* exclude (run, rank, path)
     from visited as v
-    left join inside as i on v.run = i.run and v.rank = i.rank and v.path = i.path
-    left join layered as l on v.run = l.run and v.rank = l.rank and v.path = l.path
-    where $by = 'module' and ($most_depth is null or len(v.path) <= $most_depth)
+    full join inside as i using (run, rank, path)
+    left join layered as l using (run, rank, path)
+    where $by = 'module' and ($most_depth is null or len(path) <= $most_depth)
     union all
     select
-        c.run, c.rank, c.class, c.class, null, null, null,
-        c.calls, c.cpu_ns, i.* exclude (run, rank, class)
+        run, rank, class, class, null, null, null, coalesce(c.calls, 0), c.cpu_ns, i.* exclude (run, rank, class)
     from class_calls as c
-    left join in_classes as i on c.run = i.run and c.rank = i.rank and c.class = i.class
+    full join in_classes as i using (run, rank, class)
     where $by = 'class'
     union all
     select

@@ -50,53 +50,21 @@
 -- replayed_calls = "calls where graphs replay them, else 0: op and shapes are those of the capture, and calls those in it times the replays."
 -- ///
 with replayed as materialized (
-    from graph_replays_of($run, $rank, null, null) where agreement >= 0.95
-),
-units as materialized (
-    from replay_units('replayed')
-),
-unit_kernels as materialized (
-    from replayed_kernels('units')
-),
-unit_ops as materialized (
-    from replayed_ops('units')
+    from known_replays($run, $rank, null)
 ),
 executions as not materialized (
     select run, source, rank, pid, tid, name, start_ns, end_ns, external_id, input_shapes, input_types, args
     from ops
     where matches(run, $run) and matches(rank, $rank)
-    union all by name
-    from unit_ops
 ),
 activity as materialized (
-    from filtered_activity($run, $rank) as a
-    where kind <> 'kernel' or not exists (
-        from replayed as r
-        where a.run = r.run and a.source = r.source and a.pid is not distinct from r.pid and a.correlation = r.correlation
-    )
-    union all by name
-    select * exclude (tid, launch_ns), start_ns + gpu_ns as end_ns from unit_kernels
+    from filtered_activity($run, $rank)
 ),
 api as not materialized (
     from filtered_calls($run, $rank)
-    union all by name
-    select run, source, rank, pid, tid, name, 'runtime' as api, launch_ns as start_ns, launch_ns as end_ns, correlation
-    from unit_kernels
-    where launch_ns is not null
 ),
 summed as materialized (
-    select
-        coalesce(u.run, c.run) as run, c.rank, c.device, c.op, c.shapes, c.types, c.formula, c.kind, c.precision, c.flop,
-        c.least_bytes, u.unit is not null as is_replayed,
-        sum(c.calls * coalesce(u.replays, 1)) as calls,
-        sum(case when u.unit is null then c.op_ns else 0 end) as op_ns,
-        sum(c.gpu_ns) as gpu_ns,
-        sum(case when u.unit is null then c.busy_ns else c.gpu_ns end) as busy_ns,
-        sum(c.gpu_rows * coalesce(u.replays, 1)) as gpu_rows
-    from op_costs('executions', 'activity', 'api') as c
-    left join units as u on c.run = u.unit
-    where u.unit is null or c.gpu_rows > 0
-    group by all
+    from all_op_costs('executions', 'activity', 'api', 'replayed')
 ),
 totals as (
     select

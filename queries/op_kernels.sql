@@ -3,15 +3,20 @@
 -- launched, on the launching thread; where the launch was not recorded, the one whose id the kernel carries; NULL where
 -- there is neither. The forward op is the one that made the autograd node whose backward launched the kernel: of the ops
 -- with the node's sequence number the one that began last (where several threads have that number, it is not known).
+-- A kernel that a graph replays belongs to the op of its capture, where a run of the store has it (see graph_replays).
 -- Durations add up over kernels that run at once, so the shares are of the sum, not of the time that passed.
 -- /// query
 -- title = "Kernels by op"
 -- needs = ["kernels"]
 -- show = ["run", "rank", "op", "forward_op", "kernel", "calls", "dur_ns", "of_kernel_sum_ratio"]
 -- chart = { kind = "bars", x = "op", y = ["dur_ns"], by = "run" }
+-- hints = [
+--     { when = "exists (from api_calls where name like '%GraphLaunch%' and matches(run, $run) and matches(rank, $rank)) and not exists (from unscoped_api_calls where name like '%StreamBeginCapture%' and matches(run, $captures_from))", text = "kernels of graphs have no op: their capture is in no run that was read; ingest it, and name its run with --captures-from" },
+-- ]
 -- [params]
 -- common = ["run", "rank", "device"]
 -- min_kernel_ns = { default = 0, about = "only rows whose kernels took at least that long, added up" }
+-- captures_from = "common"
 -- [columns]
 -- common = ["run", "rank", "device"]
 -- op = "Name of the op that launched; NULL where no op did, or it is not known."
@@ -37,7 +42,7 @@
 -- ///
 with executions as not materialized (
     select
-        run, source, rank, pid, device, name, correlation, external_id,
+        run, source, rank, pid, device, name, correlation, external_id, graph_node, start_ns, end_ns, stream,
         case when has_valid_interval(start_ns, end_ns) then dur_ns else 0 end as dur_ns
     from kernels
     where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
@@ -52,25 +57,31 @@ kinds as materialized (  -- a million kernels have some hundred, and a number ta
     )
 ),
 works as materialized (
-    select row_number() over () as id, k.kind, e.correlation, e.external_id, e.dur_ns
+    select
+        row_number() over () as id, k.kind, e.correlation, e.external_id, e.dur_ns, e.graph_node, e.start_ns, e.end_ns, e.stream
     from executions as e
     join kinds as k
         on e.run = k.run and e.source = k.source and e.rank = k.rank and e.name is not distinct from k.name
         and e.pid is not distinct from k.pid and e.device is not distinct from k.device
 ),
 launched as not materialized (
-    select w.id, k.run, k.source, k.pid, w.correlation, w.external_id
+    select
+        w.id, k.run, k.source, k.rank, k.pid, k.device, w.correlation, w.external_id, 'kernel' as kind, w.graph_node, w.start_ns,
+        w.end_ns, w.stream
     from works as w
     join kinds as k using (kind)
 ),
 api as not materialized (
     from filtered_calls($run, $rank)
 ),
+replayed as materialized (
+    from known_replays($run, $rank, $captures_from)
+),
 host_ops as materialized (
-    from filtered_ops($run, $rank)
+    from surrounding_ops($run, $rank, 'replayed')
 ),
 points as materialized (
-    from launch_points('launched', 'api', 'host_ops')
+    from linked_points('launched', 'api', 'host_ops', 'replayed')
 ),
 called_points as not materialized (
     from points where op is null

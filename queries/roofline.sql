@@ -96,6 +96,9 @@ launches as materialized (
     from profiled
 ),
 -- /// if from = shapes, both
+replayed as materialized (
+    from known_replays($run, $rank, null) where $from <> 'counters'
+),
 timed_ops as not materialized (
     select * from ops where $from <> 'counters' and matches(run, $run) and matches(rank, $rank)
 ),
@@ -110,7 +113,7 @@ costs as materialized (
         *,
         -dense_rank() over (order by run, rank, device, op, case when $per = 'launch' then shapes end) as point,
         coalesce(precision, case recorded_texts(types)[1] when 'double' then 'fp64' else 'fp32' end) as computed_in
-    from op_costs('timed_ops', 'activity', 'api')
+    from all_op_costs('timed_ops', 'activity', 'api', 'replayed')
     where gpu_rows > 0 and matches(device, $device)
 ),
 -- /// end

@@ -2,10 +2,11 @@
 -- A row is one run, rank and node of the tree of stacks: a frame below the same frames, of all threads of the rank. Frames are
 -- those of Python and ops; with --by python those of Python alone, with --by module the nn.Modules among them. `own` adds
 -- up to the whole: of the CPU the durations of all outermost frames (a call that ends after the one that it began in is
--- outermost, too), of the GPU those of all GPU rows, of memory all bytes allocated. A GPU row belongs to the innermost frame at its launch. One that a backward op launched on a thread without
--- frames belongs to the stack of its forward op, by autograd's sequence number, below a frame `(backward)`; what has no
--- frame at all is in `(no frame)`. Addresses of objects in names are left out. `tracelab export --collapsed` and
--- `--speedscope` write the stacks for other tools.
+-- outermost, too), of the GPU those of all GPU rows, of memory all bytes allocated. A GPU row belongs to the innermost frame
+-- at its launch, and a kernel that a graph replays to that of its capture (see graph_replays). One that a backward op
+-- launched on a thread without frames belongs to the stack of its forward op, by autograd's sequence number, below a frame
+-- `(backward)`; what has no frame at all is in `(no frame)`. Addresses of objects in names are left out. `tracelab export
+-- --collapsed` and `--speedscope` write the stacks for other tools.
 -- /// query
 -- title = "Flame graph of stacks"
 -- needs = ["python_frames", "ops"]
@@ -19,6 +20,7 @@
 -- common = ["run", "rank"]
 -- measure = { default = "cpu", choices = ["cpu", "gpu", "gpu_memory", "cpu_memory"], about = "what a stack costs: time on the CPU, GPU time that it launched (both ns), or bytes that it allocated on GPUs or on the host" }
 -- by = { default = "stack", choices = ["stack", "python", "module"], about = "what the rows are of" }
+-- captures_from = "common"
 -- [columns]
 -- common = ["run", "rank"]
 -- node = "Number of the node within the run and rank, from 1; parents come before their children."
@@ -27,26 +29,40 @@
 -- frame = "Name of the frame, as file(line): function, of the op or of the module."
 -- own = "Of the frame itself, without those below: ns, or bytes."
 -- total = "own of the frame and all below, added up."
--- calls = "Calls of the frame; NULL of (backward), of (no frame), and of what is below (backward)."
+-- calls = "Calls of the frame; NULL of (backward), of (no frame), and of what is below (backward). Of kernels that graphs replay those in the capture."
 -- of_whole_ratio = "total / whole."
 -- whole = "own of all nodes of the run and rank, added up."
 -- ///
-with recursive recorded as not materialized (
-    select row_number() over () as place, *
-    from (
-        select
-            run, source, rank, pid, tid, start_ns, end_ns,
-            case when $by = 'module' then substr(name, 12) else name end as name
-        from python_frames
-        where matches(run, $run) and matches(rank, $rank) and has_valid_interval(start_ns, end_ns)
-            and ($by <> 'module' or starts_with(name, 'nn.Module: '))
-        -- /// if by = stack
-        union all
-        select run, source, rank, pid, tid, start_ns, end_ns, name
-        from ops
-        where $by = 'stack' and matches(run, $run) and matches(rank, $rank) and has_valid_interval(start_ns, end_ns)
-        -- /// end
-    )
+with recursive replayed as materialized (
+    from known_replays($run, $rank, $captures_from) where $measure = 'gpu'
+),
+frames as not materialized (
+    select run, source, rank, pid, tid, start_ns, end_ns, name
+    from python_frames
+    where matches(run, $run) and matches(rank, $rank)
+    -- /// if by = stack
+    union all
+    select run, source, rank, pid, tid, start_ns, end_ns, name
+    from ops
+    where $by = 'stack' and matches(run, $run) and matches(rank, $rank)
+    -- /// end
+    -- /// if measure = gpu
+    union all  -- of captures in other runs and ranks
+    select run, source, rank, pid, tid, start_ns, end_ns, name
+    from unscoped_python_frames
+    where is_capture(run, source, 'replayed') and not (matches(run, $run) and matches(rank, $rank))
+    union all
+    select run, source, rank, pid, tid, start_ns, end_ns, name
+    from unscoped_ops
+    where $by = 'stack' and is_capture(run, source, 'replayed') and not (matches(run, $run) and matches(rank, $rank))
+    -- /// end
+),
+recorded as not materialized (
+    select
+        row_number() over () as place, run, source, rank, pid, tid, start_ns, end_ns,
+        case when $by = 'module' then substr(name, 12) else name end as name
+    from frames
+    where has_valid_interval(start_ns, end_ns) and ($by <> 'module' or starts_with(name, 'nn.Module: '))
 ),
 names as materialized (  -- a method of each object of a class has one name
     select run, rank, name, frame, dense_rank() over (order by run, rank, frame) as kind
@@ -64,18 +80,14 @@ calls as not materialized (  -- the last 31 bits of a call's id are its kind, th
     join hint_small('names') as n on r.run = n.run and r.rank = n.rank and r.name is not distinct from n.name
 ),
 host_ops as materialized (
-    select
-        row_number() over () as id, run, source, pid, tid, start_ns, end_ns, external_id, sequence_number,
-        coalesce(forward_tid, 0) > 0 as is_backward
-    from ops
-    where $measure = 'gpu' and matches(run, $run) and matches(rank, $rank)
+    from surrounding_ops($run, $rank, 'replayed') where $measure = 'gpu'
 ),
 activity as materialized (
     select
-        row_number() over () as id, run, source, rank, pid, correlation, external_id,
-        case when has_valid_interval(start_ns, end_ns) then dur_ns else 0 end as weight
-    from gpu_activity
-    where $measure = 'gpu' and matches(run, $run) and matches(rank, $rank)
+        id, run, source, rank, pid, device, stream, kind, start_ns, end_ns, correlation, external_id, graph_node,
+        gpu_ns as weight
+    from filtered_activity($run, $rank)
+    where $measure = 'gpu'
 ),
 api as (
     select run, source, pid, tid, correlation, start_ns, end_ns
@@ -83,7 +95,7 @@ api as (
     where $measure = 'gpu' and matches(run, $run) and matches(rank, $rank)
 ),
 launches as materialized (
-    select id, run, source, pid, tid, at_ns from launch_points('activity', 'api', 'host_ops')
+    select id, run, source, pid, tid, at_ns from linked_points('activity', 'api', 'host_ops', 'replayed')
 ),
 allocations as materialized (
     select row_number() over () as id, run, source, rank, pid, tid, time_ns as at_ns, size_bytes as weight

@@ -19,19 +19,19 @@ create or replace macro zero_if_missing(key, value) as case when key is null the
 -- gpu_activity: everything that occupied a device. A row is a kernel, a copy, a memset or a whole graph.
 create or replace view gpu_activity as
 select run, source, rank, pid, device, stream, 'kernel' as kind, name, start_ns, dur_ns, end_ns, correlation, context, graph,
-    external_id
+    external_id, graph_node
 from kernels
 union all
 select run, source, rank, pid, device, stream, 'memcpy', direction, start_ns, dur_ns, end_ns, correlation, context, graph,
-    external_id
+    external_id, null
 from memcpys
 union all
 select run, source, rank, pid, device, stream, 'memset', memory, start_ns, dur_ns, end_ns, correlation, context, graph,
-    external_id
+    external_id, null
 from memsets
 union all
 select run, source, rank, pid, device, stream, 'graph', name, start_ns, dur_ns, end_ns, correlation, context, graph,
-    null as external_id
+    null as external_id, null
 from graph_launches;
 comment on view gpu_activity is 'one kernel, copy, memset or whole graph: everything that occupied a device';
 

@@ -10,6 +10,7 @@ where matches(run, of_run) and matches(rank, of_rank);
 create or replace macro filtered_activity(of_run, of_rank) as table
 select
     row_number() over () as id, run, source, rank, pid, device, correlation, external_id, start_ns, end_ns, kind, name,
+    stream, graph_node,
     case when has_valid_interval(start_ns, end_ns) then dur_ns else 0 end as gpu_ns
 from gpu_activity
 where matches(run, of_run) and matches(rank, of_rank);
@@ -22,10 +23,15 @@ select
 from ops
 where matches(run, of_run) and matches(rank, of_rank);
 
--- surrounding_ops(of_run, of_rank): filtered_ops() without a scope: what is around the rows of one may lie outside of it.
-create or replace macro surrounding_ops(of_run, of_rank) as table
+-- is_capture(run, source, replays): whether replays of known_replays() were captured in this source.
+create or replace macro is_capture(run, source, replays) as
+    (run, source) in (select (capture_run, capture_source) from query_table(replays));
+
+-- surrounding_ops(of_run, of_rank, replays): filtered_ops(), and those where known_replays() were captured. Without a scope: what is
+-- around the rows of one may lie outside of it.
+create or replace macro surrounding_ops(of_run, of_rank, replays) as table
 select
     row_number() over () as id, run, source, rank, pid, tid, name, start_ns, end_ns, external_id, sequence_number,
     coalesce(forward_tid, 0) > 0 as is_backward
 from unscoped_ops
-where matches(run, of_run) and matches(rank, of_rank);
+where (matches(run, of_run) and matches(rank, of_rank)) or is_capture(run, source, replays);

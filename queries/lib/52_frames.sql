@@ -126,11 +126,12 @@ from _called_places as p
 join query_table(frames) as f on p.id = f.id
 left join _homes as h on f.run = h.run and f.rank = h.rank and p.path[:1] = h.names;
 
--- program_frames(of_run, of_rank): Python frames of the program, numbered: neither of torch nor of Python's own modules.
-create or replace macro program_frames(of_run, of_rank) as table
+-- program_frames(of_run, of_rank, replays): Python frames of the program, numbered: neither of torch nor of Python's own modules; of this
+-- run and rank, in a scope or not, and where known_replays() were captured.
+create or replace macro program_frames(of_run, of_rank, replays) as table
 select row_number() over () as id, run, source, rank, pid, tid, name, start_ns, end_ns
-from python_frames
-where matches(run, of_run) and matches(rank, of_rank)
+from unscoped_python_frames
+where ((matches(run, of_run) and matches(rank, of_rank)) or is_capture(run, source, replays))
     and regexp_matches(name, '\(\d+\): ')
     and not regexp_matches(name, '^<|(^|/)(torch|triton|_?distutils|concurrent|asyncio|importlib|multiprocessing)/')
     and not regexp_matches(name, '(^|/)(threading|contextlib|functools|runpy|inspect|typing|queue|weakref|abc|enum|copy)\.py\(');

@@ -155,6 +155,55 @@ join _replay_places as p using (sequence)
 left join _replay_best as b using (sequence)
 left join _replay_captures as c on b.capture = c.id;
 
+-- known_replays(of_run, of_rank, of_capture_run): those of graph_replays_of() whose kernels are named as the launches of a capture, 95 %
+-- or more of them. Without of_capture_run a session of one run has the captures of that run alone.
+create or replace macro known_replays(of_run, of_rank, of_capture_run) as table
+from graph_replays_of(of_run, of_rank, null, of_capture_run) where agreement >= 0.95;
+
+-- replayed_points(activity, replays): of filtered_activity() each kernel of known_replays(), where and when the capture launched it, if
+-- that launch has its name: id, run, source, pid, tid, at_ns, the last five of the capture.
+create or replace macro replayed_points(activity, replays) as table
+with _replayed_places as (
+    select
+        a.id, r.capture_run, r.capture_source, r.capture_pid, r.capture_tid,
+        r.places[row_number() over (
+            partition by a.run, a.source, a.rank, a.pid, a.correlation, a.device
+            order by a.graph_node, a.start_ns, a.end_ns, a.stream
+        )] as place
+    from query_table(activity) as a
+    join query_table(replays) as r
+        on a.run = r.run and a.source = r.source and a.rank = r.rank and a.pid is not distinct from r.pid
+        and a.correlation = r.correlation and a.device is not distinct from r.device
+    where a.kind = 'kernel'
+)
+select
+    id, capture_run as run, capture_source as source, capture_pid as pid, capture_tid as tid, place.at_ns as at_ns
+from _replayed_places
+where place.kernel = place.launched;
+
+-- linked_points(activity, calls, ops, replays): launch_points() of filtered_activity(); kernels of known_replays() count where their
+-- capture launched them, among surrounding_ops().
+create or replace macro linked_points(activity, calls, ops, replays) as table
+with _replayed as materialized (
+    from replayed_points(activity, replays)
+)
+select id, run, source, pid, tid, at_ns, op
+from launch_points(activity, calls, ops)
+where id not in (select id from _replayed)
+union all
+select id, run, source, pid, tid, at_ns, null from _replayed;
+
+-- captured_modules(of_run, of_rank, replays): forward passes of nn.Modules where known_replays() were captured, outside of this run and
+-- rank, with the columns of module_frames().
+create or replace macro captured_modules(of_run, of_rank, replays) as table
+select
+    run, source, rank, pid, tid, false as is_path, [substr(name, 12)] as names, start_ns, end_ns,
+    module_class(substr(name, 12)) as class
+from unscoped_python_frames
+where
+    starts_with(name, 'nn.Module: ') and has_valid_interval(start_ns, end_ns) and is_capture(run, source, replays)
+    and not (matches(run, of_run) and matches(rank, of_rank));
+
 -- replay_units(replayed): replays of graph_replays_of() with one sequence on one device, as if they were a run, `unit`, that launches what
 -- its capture does, when that did. A row is one unit, whose run has `replays` of it.
 create or replace macro replay_units(replayed) as table
@@ -194,3 +243,50 @@ from unscoped_ops as o
 join query_table(units) as u
     on o.run = u.capture_run and o.source = u.source and o.pid is not distinct from u.pid and o.tid is not distinct from u.tid
     and o.start_ns < u.end_ns and o.end_ns > u.begin_ns;
+
+-- all_op_costs(executions, activity, calls, replays): op_costs(), with the kernels of known_replays() as of the ops of their captures:
+-- `is_replayed`; `calls` are then those in the capture times the replays. A replayed kernel counts where one of its name is among
+-- the activity, which also has kind and name.
+create or replace macro all_op_costs(executions, activity, calls, replays) as table
+with _units as materialized (
+    from replay_units(replays)
+),
+_unit_kernels as materialized (
+    from replayed_kernels('_units') where name in (select name from query_table(activity))
+),
+_unit_ops as materialized (
+    from replayed_ops('_units')
+),
+_all_executions as not materialized (
+    select run, source, rank, pid, tid, name, start_ns, end_ns, external_id, input_shapes, input_types, args
+    from query_table(executions)
+    union all by name
+    from _unit_ops
+),
+_all_activity as materialized (
+    select id, run, source, rank, pid, device, name, kind, correlation, external_id, start_ns, gpu_ns
+    from query_table(activity) as a
+    where kind <> 'kernel' or not exists (
+        from query_table(replays) as r
+        where a.run = r.run and a.source = r.source and a.pid is not distinct from r.pid and a.correlation = r.correlation
+    )
+    union all by name
+    select * exclude (tid, launch_ns) from _unit_kernels
+),
+_all_calls as not materialized (
+    select run, source, pid, tid, correlation, start_ns, end_ns from query_table(calls)
+    union all
+    select run, source, pid, tid, correlation, launch_ns, launch_ns from _unit_kernels where launch_ns is not null
+)
+select
+    coalesce(u.run, c.run) as run, c.rank, c.device, c.op, c.shapes, c.types, c.formula, c.kind, c.precision, c.flop,
+    c.least_bytes, u.unit is not null as is_replayed,
+    sum(c.calls * coalesce(u.replays, 1)) as calls,
+    sum(case when u.unit is null then c.op_ns else 0 end) as op_ns,
+    sum(c.gpu_ns) as gpu_ns,
+    sum(case when u.unit is null then c.busy_ns else c.gpu_ns end) as busy_ns,
+    sum(c.gpu_rows * coalesce(u.replays, 1)) as gpu_rows
+from op_costs('_all_executions', '_all_activity', '_all_calls') as c
+left join _units as u on c.run = u.unit
+where u.unit is null or c.gpu_rows > 0
+group by all;

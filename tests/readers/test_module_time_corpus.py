@@ -85,3 +85,19 @@ def test_exposed_communication_and_allocations_add_up_to_those_of_the_rank(labs:
         allocating += sum(values[1] > 0 for values in sums.values())
     assert communicating > 10
     assert allocating > 5
+
+
+def test_replayed_kernels_count_with_the_module_and_the_op_of_their_capture(labs: list[Lab]) -> None:
+    replays = [row for row in labs[1].query("graph_replays").to_pylist() if row["op"] is not None]
+    (run,), (capture,) = ({row[key] for row in replays} for key in ("run", "capture_run"))
+    values = {"run": run, "captures_from": capture}
+    by_op: dict[str, int] = {}
+    for row in labs[1].query("op_kernels", **values).to_pylist():
+        by_op[row["op"]] = by_op.get(row["op"], 0) + row["dur_ns"]
+    of_replays = [sum(row["dur_ns"] for row in replays if row["op"] == op) for op in ("vllm::moe_forward", "TopK")]
+    assert [by_op["vllm::moe_forward"], by_op["TopK"]] == of_replays == [7_171_530, 119_814]
+    (root,) = {row["module"].split("/")[0] for row in replays}
+    in_module = sum(row["dur_ns"] for row in replays)
+    modules = {row["module"]: row["gpu_ns"] for row in labs[1].query("module_time", **values).to_pylist()}
+    stacks = labs[1].query("stacks", measure="gpu", by="module", **values).to_pylist()
+    assert modules[root] == {row["frame"]: row["total"] for row in stacks}[root] == in_module == 10_388_482

@@ -16,7 +16,9 @@ from tracelab.query.spec import PARAMETER, Param, Query, Value, prune_blocks
 from tracelab.schema import BY_NAME, named_computations
 from tracelab.store import execution
 
-RUN_PARAMS = ("run", "ncu", "timeline", "ceilings_run", "capture_run")
+CAPTURES_PARAM = "captures_from"
+"""The parameter that names a run to take captures of graphs from; without it a query of one run reads no other for them."""
+RUN_PARAMS = ("run", "ncu", "timeline", "ceilings_run", "capture_run", CAPTURES_PARAM)
 """Parameters that restrict an answer to a run, or take something from one; it must be in the store."""
 
 SETTING_PARAM = "setting"
@@ -104,7 +106,8 @@ def read_runs(query: Query, values: Mapping[str, Value]) -> list[str] | None:
     A query that takes a run reads no other, unless it has a parameter for that, as for counters of another run.
     """
     bound = bind(query, values)
-    given = [bound[name] for name in dict.fromkeys((*RUN_PARAMS, *_run_params(query))) if name in bound]
+    named = (name for name in dict.fromkeys((*RUN_PARAMS, *_run_params(query))) if name in bound)
+    given = [bound[name] for name in named if name != CAPTURES_PARAM or bound[name] is not None]
     return None if not given or None in given else [str(run) for run in given]
 
 
