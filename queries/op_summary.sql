@@ -5,7 +5,8 @@
 -- ops add up to the time that the outermost ops took (`op_self_sum_ns`), plus that of ops that overlap another one. `total_ns`
 -- holds the ops inside, and a recursive op once for each outermost call. An op that works and one that waits look the same. A
 -- kernel, copy or memset belongs to the innermost op that ran when it was launched, on the launching thread; where its launch
--- was not recorded, to the op whose id it carries. GPU times add up over rows that run at once. An op that begins inside
+-- was not recorded, to the op whose id it carries. One that a graph replays belongs to the op of its capture (see
+-- graph_replays), of which the run may have no calls. GPU times add up over rows that run at once. An op that begins inside
 -- another and ends after it (damage) counts in `overlapping_calls`: no op lies inside it, so its self time is its duration. Of
 -- ops that begin and end together the one that the trace names first holds the others.
 -- /// query
@@ -24,6 +25,7 @@
 -- by = { default = "name", choices = ["name", "shape", "module", "stack"], about = "what the rows are of" }
 -- stack_frames = { default = 5, about = "at most that many lines of a stack" }
 -- top_ops = { type = "integer", example = 10, about = "only that many ops of each rank, those with the largest self_ns" }
+-- captures_from = "common"
 -- [columns]
 -- common = ["run", "rank"]
 -- op = "Op name."
@@ -54,20 +56,39 @@
 -- text = "[{where}: ]{op} takes {self_ns of op_self_sum_ns} of the CPU time in ops, in {calls} calls."
 -- advice = "Where no GPU is used this is the work itself: larger batches, other precision, more threads. Before a GPU it is the cost of launching, or a wait: fuse or compile the small ops, and take out synchronizations."
 -- ///
-with
+with replayed as materialized (
+    from known_replays($run, $rank, $captures_from)
+),
+recorded as not materialized (
+    select run, source, rank, pid, tid, name, start_ns, end_ns, external_id, sequence_number, forward_tid, input_shapes, true as is_counted
+    from ops
+    where matches(run, $run) and matches(rank, $rank)
+    union all  -- of captures in other runs and ranks
+    select run, source, rank, pid, tid, name, start_ns, end_ns, external_id, sequence_number, forward_tid, input_shapes, false
+    from unscoped_ops
+    where is_capture(run, source, 'replayed') and not (matches(run, $run) and matches(rank, $rank))
+),
 -- /// if by = module, stack
 host_ops as materialized (
-    from filtered_ops($run, $rank) where $by in ('module', 'stack')
+    select * exclude (forward_tid), row_number() over () as id, coalesce(forward_tid, 0) > 0 as is_backward
+    from recorded
+    where $by in ('module', 'stack')
 ),
 -- /// end
 -- /// if by = module
 modules as materialized (
-    from module_frames($run, $rank) where $by = 'module'
+    select row_number() over () as id, * exclude (id)
+    from (
+        from module_frames($run, $rank)
+        union all by name
+        select null as id, * from captured_modules($run, $rank, 'replayed')
+    )
+    where $by = 'module'
 ),
 -- /// end
 -- /// if by = stack
 frames as materialized (
-    from program_frames($run, $rank) where $by = 'stack'
+    from program_frames($run, $rank, 'replayed') where $by = 'stack'
 ),
 in_frames as materialized (
     from op_frames('host_ops', 'frames')
@@ -75,13 +96,13 @@ in_frames as materialized (
 -- /// end
 executions as not materialized (
     select
-        row_number() over () as place, run, source, rank, pid, tid, name, start_ns, end_ns, external_id,
+        row_number() over () as place, run, source, rank, pid, tid, name, start_ns, end_ns, external_id, is_counted,
         case when $by = 'shape' then input_shapes end as detail
-    from ops
-    where matches(run, $run) and matches(rank, $rank) and $by in ('name', 'shape')
+    from recorded
+    where $by in ('name', 'shape')
     -- /// if by = module, stack
     union all
-    select o.id, o.run, o.source, o.rank, o.pid, o.tid, o.name, o.start_ns, o.end_ns, o.external_id, d.detail
+    select o.id, o.run, o.source, o.rank, o.pid, o.tid, o.name, o.start_ns, o.end_ns, o.external_id, o.is_counted, d.detail
     from host_ops as o
     left join (
         select null::bigint as id, null::varchar as detail where false
@@ -103,9 +124,9 @@ executions as not materialized (
     -- /// end
 ),
 kinds as materialized (  -- a million calls have some hundred, and a number takes less memory than their columns
-    select row_number() over () as kind, run, source, rank, pid, tid, name, detail
+    select row_number() over () as kind, run, source, rank, pid, tid, name, detail, is_counted
     from (
-        select run, source, rank, pid, tid, name, detail
+        select run, source, rank, pid, tid, name, detail, any_value(is_counted) as is_counted
         from executions
         group by run, source, rank, pid, tid, name, detail
         having count(*) > 0  -- always so; but DuckDB then takes the kinds for few, and builds no hash table on the calls
@@ -126,11 +147,20 @@ calls as not materialized (
 api as not materialized (
     from filtered_calls($run, $rank)
 ),
-activity as (
-    select run, source, pid, correlation, external_id, gpu_ns from filtered_activity($run, $rank)
+activity as materialized (
+    from filtered_activity($run, $rank)
+),
+replay_points as materialized (
+    from replayed_points('activity', 'replayed')
+),
+replayers as materialized (  -- the runs and ranks that replay what was captured anywhere
+    select row_number() over () as number, run, rank from (select distinct run, rank from replayed)
+),
+direct as not materialized (
+    select run, source, pid, correlation, external_id, gpu_ns from activity where id not in (select id from replay_points)
 ),
 launched as materialized (
-    from with_calls('activity', 'api')
+    from with_calls('direct', 'api')
 ),
 calls_by_id as (  -- only of the ids that have to be looked for
     select
@@ -142,10 +172,15 @@ calls_by_id as (  -- only of the ids that have to be looked for
     where external_id in (select external_id from launched where call_start_ns is null)
     group by run, source, pid, external_id
 ),
-by_call as materialized (
-    select run, source, pid, call_tid as tid, call_start_ns as at_ns, null as device, gpu_ns, 1 as gpu_rows
+by_call as materialized (  -- `device` distinguishes what the replays of each run and rank add
+    select run, source, pid, call_tid as tid, call_start_ns as at_ns, null::bigint as device, gpu_ns, 1 as gpu_rows
     from launched
     where call_start_ns is not null
+    union all
+    select p.run, p.source, p.pid, p.tid, p.at_ns, r.number, a.gpu_ns, 1
+    from replay_points as p
+    join activity as a using (id)
+    join replayers as r on a.run = r.run and a.rank = r.rank
 ),
 by_id as materialized (  -- what an op launched without a recorded call, at its start
     select g.run, g.source, g.pid, o.tid, o.start_ns as at_ns, null as device, g.gpu_ns, 1 as gpu_rows, o.id
@@ -155,35 +190,45 @@ by_id as materialized (  -- what an op launched without a recorded call, at its 
     where g.call_start_ns is null and has_valid_interval(o.start_ns, o.start_ns)
 ),
 within as materialized (
-    select id, gpu_ns, gpu_rows from summed_within('calls', 'by_call')
+    select id, device as replayer, gpu_ns, gpu_rows from summed_within('calls', 'by_call')
 ),
 nest as materialized (
-    select n.id, n.end_ns - n.start_ns as dur_ns, n.parent, n.crosses, w.gpu_ns, w.gpu_rows
-    from nesting('calls') as n
-    left join within as w using (id)
+    select id, end_ns - start_ns as dur_ns, parent, crosses from nesting('calls')
+),
+launching as materialized (
+    select n.id, n.parent, w.replayer, w.gpu_ns, w.gpu_rows
+    from within as w
+    join nest as n using (id)
+    where not n.crosses
 ),
 shares as (  -- what each call adds to its kind's sums
     select
         id,
+        null::bigint as replayer,
         dur_ns as self_ns,
-        case when crosses then 0 else gpu_ns end as gpu_self_ns,
-        case when crosses then 0 else gpu_rows end as gpu_rows,
+        0 as gpu_self_ns,
+        0 as gpu_rows,
         crosses::integer as overlapping_calls
     from nest
     union all
-    select parent, -dur_ns, -gpu_ns, -gpu_rows, 0 from nest where parent is not null
+    select parent, null, -dur_ns, 0, 0, 0 from nest where parent is not null
     union all
-    select id, 0, gpu_ns, gpu_rows, 0 from by_id
+    select id, replayer, 0, gpu_ns, gpu_rows, 0 from launching
+    union all
+    select parent, replayer, 0, -gpu_ns, -gpu_rows, 0 from launching where parent is not null
+    union all
+    select id, null, 0, gpu_ns, gpu_rows, 0 from by_id
 ),
-own as (
+own as materialized (
     select
         id & 2147483647 as kind,
+        replayer,
         sum(self_ns) as self_ns,
         sum(gpu_self_ns) as gpu_self_ns,
         sum(gpu_rows) as gpu_rows,
         sum(overlapping_calls) as overlapping_calls
     from shares
-    group by kind
+    group by kind, replayer
 ),
 measures as (
     select
@@ -204,22 +249,41 @@ outer_calls as (
     where id in (from outer_ids)
     group by kind
 ),
-outer_gpu as (
-    select id & 2147483647 as kind, sum(gpu_ns) as gpu_ns
+outer_gpu as materialized (
+    select id & 2147483647 as kind, replayer, sum(gpu_ns) as gpu_ns
     from (
-        select id, gpu_ns from within
+        select id, replayer, gpu_ns from within
         union all
-        select id, gpu_ns from summed_within('calls', 'by_id')
+        select id, null, gpu_ns from summed_within('calls', 'by_id')
     )
     where id in (from outer_ids)
-    group by kind
+    group by kind, replayer
+),
+of_kinds as (
+    select
+        k.run, k.rank, k.name, k.detail, m.calls, m.timed_calls, m.measured_ns, m.max_ns, c.total_ns, o.self_ns, g.gpu_ns,
+        o.gpu_self_ns, o.gpu_rows, c.outermost_calls, o.overlapping_calls
+    from kinds as k
+    join measures as m using (kind)
+    left join own as o on k.kind = o.kind and o.replayer is null
+    left join outer_calls as c on k.kind = c.kind
+    left join outer_gpu as g on k.kind = g.kind and g.replayer is null
+    where k.is_counted
+    union all by name
+    select
+        r.run, r.rank, k.name, k.detail, 0 as calls, 0 as timed_calls, 0 as self_ns, g.gpu_ns, o.gpu_self_ns, o.gpu_rows,
+        0 as overlapping_calls
+    from own as o
+    join kinds as k using (kind)
+    join replayers as r on o.replayer = r.number
+    left join outer_gpu as g on o.kind = g.kind and o.replayer = g.replayer
 ),
 by_name as (
     select
         run, rank, name, detail,
         sum(calls) as calls,
         sum(timed_calls) as timed_calls,
-        sum(measured_ns) / sum(timed_calls) as mean_ns,
+        sum(measured_ns) / nullif(sum(timed_calls), 0) as mean_ns,
         max(max_ns) as max_ns,
         sum(total_ns) as total_ns,
         coalesce(sum(self_ns), 0) as self_ns,
@@ -228,11 +292,7 @@ by_name as (
         sum(gpu_rows) as gpu_rows,
         sum(outermost_calls) as outermost_calls,
         sum(overlapping_calls) as overlapping_calls
-    from kinds
-    join measures using (kind)
-    left join own using (kind)
-    left join outer_calls using (kind)
-    left join outer_gpu using (kind)
+    from of_kinds
     group by run, rank, name, detail
 ),
 ranked as (

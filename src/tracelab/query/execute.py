@@ -17,7 +17,7 @@ from tracelab.schema import BY_NAME, named_computations
 from tracelab.store import execution
 
 CAPTURES_PARAM = "captures_from"
-"""The parameter that names a run to take captures of graphs from; without it a query of one run reads no other for them."""
+"""The parameter that names the run with the captures of graphs; without it a query of one run reads no other."""
 RUN_PARAMS = ("run", "ncu", "timeline", "ceilings_run", "capture_run", CAPTURES_PARAM)
 """Parameters that restrict an answer to a run, or take something from one; it must be in the store."""
 
