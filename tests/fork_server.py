@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 WORKER = "tracelab.collect.training.worker"
+FAKES = Path(__file__).parent / "collect" / "fakes"
 _MESSAGE_BYTES = 128 << 10
 _MOST_FILES = 16
 _PR_SET_CHILD_SUBREAPER = 36
@@ -70,10 +71,13 @@ class ForkServer:
         self._server.wait()
 
     def popen(self, argv: list[str], *, env: Mapping[str, str], stdin: int, stdout: IO[bytes], **options: Any) -> Any:
-        """Start a rank as a fork, and every other program as `subprocess` does."""
-        if WORKER not in argv or argv[0] != sys.executable:  # nsys and ncu start ranks themselves
-            return subprocess.Popen(argv, env=env, stdin=stdin, stdout=stdout, **options)
-        return self._fork("rank", argv[argv.index(WORKER) + 1 :], env, [stdin, stdout.fileno(), stdout.fileno()])
+        """Start a rank, or a stand-in of nsys or ncu around one, as a fork; other programs as `subprocess` does."""
+        streams = [stdin, stdout.fileno(), stdout.fileno()]
+        if WORKER in argv and argv[0] == sys.executable:
+            return self._fork("rank", argv[argv.index(WORKER) + 1 :], env, streams)
+        if WORKER in argv and (tool := FAKES / argv[0]).exists():
+            return self._fork("tool", [str(tool), *argv[1:]], env, streams)
+        return subprocess.Popen(argv, env=env, stdin=stdin, stdout=stdout, **options)
 
     def popen_program(self, argv: list[str], *, env: Mapping[str, str], **options: Any) -> Any:
         """Start a Python script of one recorded program as a fork, and every other program as `subprocess` does."""
@@ -144,6 +148,7 @@ def _serve(requests: socket.socket) -> None:
             os._exit(0)
         else:
             requests.close()
+            os.setsid()
             _become(kind, arguments, environment, folder, files[:3])
         for number in (read, write, *files):
             os.close(number)
@@ -152,7 +157,6 @@ def _serve(requests: socket.socket) -> None:
 def _become(kind: str, arguments: list[str], environment: dict[str, str], folder: str, files: list[int]) -> None:
     import torch
 
-    os.setsid()
     os.chdir(folder)
     for target, number in enumerate(files):
         os.dup2(number, target)
@@ -162,7 +166,7 @@ def _become(kind: str, arguments: list[str], environment: dict[str, str], folder
     torch.set_num_threads(int(environment.get("OMP_NUM_THREADS", os.cpu_count() or 1)))
     code: int | str | None = 1
     try:
-        _run_rank(arguments) if kind == "rank" else _run_script(arguments)
+        _RUNNERS[kind](arguments)
         code = 0
     except SystemExit as error:
         code = error.code
@@ -183,6 +187,32 @@ def _run_rank(arguments: list[str]) -> None:
     worker.main(Path(*arguments))
 
 
+class _RankOfTool:
+    """What the stand-ins of nsys and ncu use of a `subprocess.Popen`: a rank as a fork of the stand-in."""
+
+    def __init__(self, argv: list[str], *, env: dict[str, str], start_new_session: bool = False) -> None:
+        self.pid = os.fork()
+        if self.pid == 0:
+            if start_new_session:
+                os.setsid()
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            _become("rank", argv[argv.index(WORKER) + 1 :], env, str(Path.cwd()), [0, 1, 2])
+
+    def wait(self) -> int:
+        """Wait for its end."""
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+        os.kill(self.pid, signal.SIGTERM)
+
+
+def _run_tool(arguments: list[str]) -> None:
+    sys.argv = arguments
+    subprocess.Popen = _RankOfTool  # type: ignore[assignment, misc]
+    runpy.run_path(arguments[0], run_name="__main__")
+
+
 def _run_script(arguments: list[str]) -> None:
     """Run a script as `python script.py` does where the start-up hook has seen the import of torch."""
     import torch
@@ -195,6 +225,9 @@ def _run_script(arguments: list[str]) -> None:
         (Path(task).parent / "python-started").touch()
         install(task, torch)
     runpy.run_path(arguments[1], run_name="__main__")
+
+
+_RUNNERS = {"rank": _run_rank, "tool": _run_tool, "program": _run_script}
 
 
 if __name__ == "__main__":

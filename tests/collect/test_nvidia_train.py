@@ -8,26 +8,37 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from tests.collect.test_nvidia_captures import FAKES, PROGRAM, STEP, environ
 from tests.needs import needs_torch
+from tracelab.cli import main
 from tracelab.collect import nvidia
 from tracelab.collect.process.launch import ProcessExit
 from tracelab.collect.profiling.external import ExternalProfiler
 
+WORDS = ["collect", "train", "gemm", "--device", "cpu", "--steps", "1", "--warmup", "0", "--sample-s", "0"]
+WORDS += ["--profiler", "nsys", "--run", "r", "--out"]
 
-def trained(tmp_path, fault="", **variables):
-    """A run of one step on the processor under the fake nsys: its run.json, and its files."""
-    words = ["collect", "train", "gemm", "--device", "cpu", "--steps", "1", "--warmup", "0", "--sample-s", "0"]
-    words += ["--profiler", "nsys", "--run", "r", "--out", str(tmp_path)]
-    subprocess.run([sys.executable, "-m", "tracelab", *words], env=environ(fault) | variables, check=False, timeout=300)
-    told = json.loads((tmp_path / "r" / "run.json").read_text())
-    return told, sorted(path.name for path in (tmp_path / "r").iterdir())
+
+def read_run(folder):
+    """Return run.json of the run, and the names of its files."""
+    return json.loads((folder / "r/run.json").read_text()), sorted(path.name for path in (folder / "r").iterdir())
+
+
+def train(tmp_path, patch, fault="", **variables):
+    """Train one step on the processor under the fake nsys, and return run.json and the names of the files."""
+    for name, value in (environ(fault) | variables).items():
+        patch.setenv(name, value)
+    CliRunner().invoke(main, [*WORDS, str(tmp_path)])
+    return read_run(tmp_path)
 
 
 @needs_torch
 def test_a_run_under_nsys_is_exported_and_states_what_it_was_made_with(tmp_path):
-    told, files = trained(tmp_path)
+    command = [sys.executable, "-m", "tracelab", *WORDS, str(tmp_path)]  # each process as on a node
+    subprocess.run(command, env=environ(), check=False, timeout=300)
+    told, files = read_run(tmp_path)
     assert (told["status"], told["profiler"]) == ("ok", "nsys")
     assert {"rank0.nsys-rep", "rank0.sqlite"} < set(files)
     assert told["capture"]["tool_version"] == "2025.3.1.90"
@@ -35,8 +46,9 @@ def test_a_run_under_nsys_is_exported_and_states_what_it_was_made_with(tmp_path)
 
 
 @needs_torch
-def test_a_failure_of_nsys_is_the_run_s_status(tmp_path):
-    told, files = trained(tmp_path, "export_fails")
+@pytest.mark.usefixtures("_forked_ranks")
+def test_a_failure_of_nsys_is_the_run_s_status(tmp_path, monkeypatch):
+    told, files = train(tmp_path, monkeypatch, "export_fails")
     assert told["status"] == "profiler_error"
     assert "could not be exported" in told["error"]
     assert "rank0.sqlite" not in files
@@ -58,8 +70,8 @@ def test_a_report_that_nsys_does_not_write_is_the_run_s_status(tmp_path, monkeyp
 
 
 @needs_torch
-def test_a_run_without_the_tool_is_refused_with_a_status(tmp_path):
-    told, _ = trained(tmp_path, TRACELAB_NSYS=str(tmp_path / "none"))
+def test_a_run_without_the_tool_is_refused_with_a_status(tmp_path, monkeypatch):
+    told, _ = train(tmp_path, monkeypatch, TRACELAB_NSYS=str(tmp_path / "none"))
     assert told["status"] == "profiler_error"
     assert "cannot be started" in told["error"]
 

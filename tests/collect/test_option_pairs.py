@@ -137,8 +137,9 @@ def test_settings_with_every_pair_end_ok(node, number):
         assert run.json["ranks"]["0"]["kernels"] > 0
 
 
-@pytest.mark.parametrize("profiler", ["nsys", "ncu"])
-def test_a_profiler_around_the_ranks_records_their_window(node, profiler):
+@pytest.mark.parametrize(("profiler", "start"), [("nsys", "_forked_ranks"), ("ncu", "_ranks_in_new_processes")])
+def test_a_profiler_around_the_ranks_records_their_window(node, profiler, start, request):
+    request.getfixturevalue(start)
     run = end_of(node, {"workload": "gemm", "profiler": profiler, "active": 1})
     assert (run.status, run.json["ranks"]["0"]["kernels"]) == ("ok", 2)
     kept = ("profiler.", "nvtx.push ProfilerStep", "nvtx.push work", "host-wait")
