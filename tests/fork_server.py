@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import IO, Any
 
 WORKER = "tracelab.collect.training.worker"
+_MODULES = {WORKER: "rank", "tracelab.collect.ceilings.links": "collective"}
+"""What a fork does in place of `python -m MODULE`."""
 FAKES = Path(__file__).parent / "collect" / "fakes"
 _MESSAGE_BYTES = 128 << 10
 _MOST_FILES = 16
@@ -73,9 +75,10 @@ class ForkServer:
     def popen(self, argv: list[str], *, env: Mapping[str, str], stdin: int, stdout: IO[bytes], **options: Any) -> Any:
         """Start a rank, or a stand-in of nsys or ncu around one, as a fork; other programs as `subprocess` does."""
         streams = [stdin, stdout.fileno(), stdout.fileno()]
-        if WORKER in argv and argv[0] == sys.executable:
-            return self._fork("rank", argv[argv.index(WORKER) + 1 :], env, streams)
-        if WORKER in argv and (tool := FAKES / argv[0]).exists():
+        module = next((each for each in argv if each in _MODULES), None)
+        if module and argv[0] == sys.executable:
+            return self._fork(_MODULES[module], argv[argv.index(module) + 1 :], env, streams)
+        if module and (tool := FAKES / argv[0]).exists():
             return self._fork("tool", [str(tool), *argv[1:]], env, streams)
         return subprocess.Popen(argv, env=env, stdin=stdin, stdout=stdout, **options)
 
@@ -207,6 +210,15 @@ class _RankOfTool:
         os.kill(self.pid, signal.SIGTERM)
 
 
+def _run_collective(arguments: list[str]) -> None:
+    from tests.collect import fake_cuda
+    from tracelab.collect.ceilings import links
+
+    folder, rank = arguments
+    fake_cuda.install_from_environment(rank)
+    links.main(Path(folder), int(rank))
+
+
 def _run_tool(arguments: list[str]) -> None:
     sys.argv = arguments
     subprocess.Popen = _RankOfTool  # type: ignore[assignment, misc]
@@ -227,7 +239,7 @@ def _run_script(arguments: list[str]) -> None:
     runpy.run_path(arguments[1], run_name="__main__")
 
 
-_RUNNERS = {"rank": _run_rank, "tool": _run_tool, "program": _run_script}
+_RUNNERS = {"rank": _run_rank, "collective": _run_collective, "tool": _run_tool, "program": _run_script}
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,13 +22,6 @@ SMALL |= {
     "collectives": {},
 }
 SMALL |= {"image_classification": {}, "gemm": {"size": "8", "repeats": "2"}}
-
-
-COLLECTIVE_RANK = (
-    "import sys; from pathlib import Path; from tests.collect import fake_cuda; "
-    "fake_cuda.install_from_environment('rank' + sys.argv[2]); "
-    "from tracelab.collect.ceilings.links import main; main(Path(sys.argv[1]), int(sys.argv[2]))"
-)
 
 
 @dataclass
@@ -76,13 +68,11 @@ class GpuRun:
 
 
 def shrink_ceilings(patch):
-    """Measure ceilings in tiny sizes, with the fake CUDA in the ranks of collectives."""
-    from tracelab.collect.ceilings import links
+    """Measure ceilings in tiny sizes."""
     from tracelab.collect.ceilings.sizes import SIZES, Sizes
 
     tiny = Sizes(1 << 14, (16,), (4096, 65536), (4096, 8192), 3, 1, 20.0, 0.001, 0.002, 2)
     patch.setitem(SIZES, ("cuda", True), tiny)
-    patch.setattr(links, "python_command", lambda _module, *words: [sys.executable, "-c", COLLECTIVE_RANK, *words])
 
 
 def open_node(folder, patch, gpus=2):

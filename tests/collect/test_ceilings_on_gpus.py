@@ -7,7 +7,7 @@ import pytest
 from tests.collect import fake_cuda, gpu_node
 from tests.needs import needs_torch
 
-pytestmark = needs_torch
+pytestmark = [needs_torch, pytest.mark.usefixtures("_forked_ranks")]
 
 
 @pytest.fixture

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from tests.collect.test_nvidia_captures import PROGRAM, STEP, environ
 from tests.needs import needs_torch
+from tracelab.cli import main
 from tracelab.client import Lab
 from tracelab.collect.profiling.kineto import UNREADABLE_NAMES
 from tracelab.collect.program import run as program_run
@@ -493,9 +495,8 @@ def ingest(tmp_path: Path, result: Result) -> Lab:
 
 
 def summarize(tmp_path: Path) -> str:
-    command = [sys.executable, "-m", "tracelab", "summary", "--store", str(tmp_path / "lab")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    done = CliRunner().invoke(main, ["summary", "--store", str(tmp_path / "lab")])
+    assert done.exit_code == 0, done.stderr
     return done.stdout
 
 

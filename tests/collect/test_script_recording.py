@@ -1,6 +1,7 @@
 """`tracelab.record`: a script records its own steps."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,6 @@ import pytest
 import tracelab
 from tests.collect.test_program_runs import described, names, recorded_steps, step_rows
 from tests.needs import needs_torch
-from tracelab.collect.program import process
 from tracelab.collect.run_end import Result
 from tracelab.errors import UsageError
 
@@ -20,20 +20,29 @@ SCRIPT = Path(__file__).parent / "programs" / "recorded.py"
 
 
 @pytest.fixture
-def run_case(tmp_path: Path, _fork_server):
-    """Run a case of the script as a fork, where Linux can do that, and return the result."""
+def run_script(_fork_server):
+    """Run a script as a fork, where Linux can do that, and return what it writes to stderr."""
 
-    def run(case: str) -> Result:
-        command = [sys.executable, str(SCRIPT), str(tmp_path), case]
-        environment = process.os.environ.copy()
+    def run(*command: str) -> str:
         start = _fork_server.popen_program if _fork_server else subprocess.Popen
-        child = start(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        output = child.stderr.read()
+        child = start([sys.executable, *command], env=dict(os.environ), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        errors = child.stderr.read().decode()
         child.wait()
         child.stdout.close()
         child.stderr.close()
+        return errors
+
+    return run
+
+
+@pytest.fixture
+def run_case(tmp_path: Path, run_script):
+    """Run a case of the script and return the result."""
+
+    def run(case: str) -> Result:
+        errors = run_script(str(SCRIPT), str(tmp_path), case)
         folder = tmp_path / case
-        assert (folder / "run.json").exists(), output.decode()
+        assert (folder / "run.json").exists(), errors
         content = json.loads((folder / "run.json").read_text())
         return Result(folder, content["status"], content["error"])
 
@@ -60,17 +69,14 @@ def test_traces_that_were_not_written_are_not_expected(run_case) -> None:
     ("case", "status", "error"),
     [("both", "ok", None), ("second", "failed", "rank 1: ValueError: bad"), ("neither", "ok", None)],
 )
-def test_each_rank_counts_in_the_status(tmp_path: Path, case: str, status: str, error: str | None) -> None:
-    script = SCRIPT.with_name("recorded_ranks.py")
-    done = subprocess.run(
-        [sys.executable, str(script), str(tmp_path), case], capture_output=True, text=True, check=False
-    )
-    refusals = done.stderr.count("UsageError: ")
+def test_each_rank_counts_in_the_status(tmp_path: Path, run_script, case: str, status: str, error: str | None) -> None:
+    errors = run_script(str(SCRIPT.with_name("recorded_ranks.py")), str(tmp_path), case)
+    refusals = errors.count("UsageError: ")
     content = json.loads((tmp_path / "r" / "run.json").read_text())
     if case == "neither":  # the folder has a finished run
         assert (refusals, content["status"]) == (2, "ok")
         return
-    assert (content["status"], content["error"]) == (status, error), done.stderr
+    assert (content["status"], content["error"]) == (status, error), errors
     assert {rank: entry["steps"] for rank, entry in content["ranks"].items()} == {"0": 4, "1": 4}
     assert content["world_size"] == 2
     traces = [f"rank{rank}.pt.trace.json.gz" for rank in range(2)]

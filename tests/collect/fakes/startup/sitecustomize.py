@@ -4,8 +4,9 @@ import os
 import sys
 from pathlib import Path
 
+RANKS = {"tracelab.collect.training.worker", "tracelab.collect.ceilings.links"}
 # argv is that of `python -m`: nsys and ncu are also started with the worker's module among their arguments.
-if "FAKE_CUDA_GPUS" in os.environ and sys.argv[0] == "-m" and "tracelab.collect.training.worker" in sys.orig_argv:
+if "FAKE_CUDA_GPUS" in os.environ and sys.argv[0] == "-m" and RANKS & set(sys.orig_argv):
     sys.path.append(str(Path(__file__).parents[4]))
     from tests.collect import fake_cuda
 
