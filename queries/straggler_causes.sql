@@ -276,7 +276,7 @@ charges as (
         group by run, last_rank, cell
     ) as w
     join cells as c on w.cell = c.cell
-    left join waiting as i on c.cell = i.cell
+    left join hint_small('waiting') as i on c.cell = i.cell
     group by all
     union all
     select

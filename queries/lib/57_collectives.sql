@@ -181,7 +181,7 @@ _found as (
         o.collective as op_collective
     from _communication as c
     left join _notes as n on c.run = n.run and c.note_id = n.note_id
-    left join _on_ops as o on c.id = o.id
+    left join hint_small('_on_ops') as o on c.id = o.id
 ),
 _spacings as (  -- torch writes how the ranks of a group are spaced on ops alone
     select

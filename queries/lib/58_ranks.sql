@@ -642,7 +642,7 @@ with _aligned as (
         m.start_ns - aligned_start_ns as back_ns,
         o.reference_rank
     from query_table(matched) as m
-    left join query_table(offsets) as o on m.run = o.run and m.rank = o.rank
+    left join hint_small(offsets) as o on m.run = o.run and m.rank = o.rank
 ),
 _collectives as (
     select
