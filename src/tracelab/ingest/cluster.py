@@ -6,7 +6,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from tracelab.errors import UsageError
@@ -114,5 +114,7 @@ def _submit_jobs(count: int, opened: ExitStack) -> Any:  # noqa: ANN401
 
 
 def _close_jobs(jobs: Any) -> None:  # noqa: ANN401
-    with suppress(AssertionError):  # that a job was submitted
+    try:
         jobs.close()
+    except AssertionError:  # that a job was submitted
+        jobs.shutdown_on_close = False  # else Dask closes them again as Python exits, and gives up after 10 s
