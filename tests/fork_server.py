@@ -129,7 +129,7 @@ def _serve(requests: socket.socket) -> None:
     from tracelab.collect.recording import hook  # noqa: F401
 
     load_module(find_workload("image_classification")).torchvision()
-    load_module(find_workload("decoder"))
+    _warm_up(load_module(find_workload("decoder")))
     sys.path[:] = path
     for finalizer in list(weakref.finalize._registry):  # type: ignore[attr-defined]
         finalizer.atexit = False  # those of torch take a tenth of a second at the end of each fork
@@ -155,6 +155,17 @@ def _serve(requests: socket.socket) -> None:
             _become(kind, arguments, environment, folder, files[:3])
         for number in (read, write, *files):
             os.close(number)
+
+
+def _warm_up(decoder: Any) -> None:
+    """Count the FLOPs of a model: torch decomposes and registers each operator on meta tensors once in a process."""
+    import torch
+
+    from tracelab.collect.training.model_cost import count_model_cost
+
+    settings = decoder.Settings(context=8, layers=1)
+    sample = decoder.data(settings, train=True)[0]
+    count_model_cost(torch, lambda: decoder.model(settings), decoder.workload, sample)
 
 
 def _become(kind: str, arguments: list[str], environment: dict[str, str], folder: str, files: list[int]) -> None:

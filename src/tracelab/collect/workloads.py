@@ -61,10 +61,10 @@ def find_workload(name: str) -> Workload:
         if "workload" not in workload.parts:
             raise UsageError(f"{path}: defines no function workload(); add one that returns the step; {_EXAMPLE}")
         return workload
-    known = list_workloads()
-    if name not in known:
-        raise UsageError(suggest_name("workload", name, tuple(known)))
-    return known[name]
+    shipped = {path.stem: path for path in COLLECTORS.glob("*.py")}
+    if name in shipped and "workload" in (workload := _inspect(shipped[name])).parts:
+        return workload
+    raise UsageError(suggest_name("workload", name, tuple(list_workloads())))
 
 
 def _inspect(path: Path) -> Workload:
