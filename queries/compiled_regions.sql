@@ -36,8 +36,9 @@
 -- library_gpu_ns = "Durations of other GPU rows that graphs launched, added up: of cuBLAS, cuDNN, copies."
 -- eager_gpu_ns = "Durations of GPU rows launched outside of graphs, added up."
 -- unlinked_gpu_ns = "Durations of other GPU rows: their launch is not recorded, or they replay a CUDA graph."
--- eager_ratio = "eager_gpu_ns / gpu_activity_ns."
+-- eager_ratio = "eager_gpu_ns / gpu_activity_ns; NULL where more kernels were captured than rows of the GPU ran, which are not what the program runs."
 -- gpu_activity_ns = "Durations of all GPU rows of the rank, added up."
+-- captured_launches = "Kernels launched while a CUDA or HIP graph was captured: these only record what replays run."
 -- [report]
 -- section = "host"
 -- order = 4
@@ -205,8 +206,21 @@ gpu_times as (
         coalesce(sum(a.gpu_ns) filter (a.part = 'library'), 0) as library_gpu_ns,
         coalesce(sum(a.gpu_ns) filter (a.part = 'eager'), 0) as eager_gpu_ns,
         coalesce(sum(a.gpu_ns) filter (a.part = 'unlinked'), 0) as unlinked_gpu_ns,
-        sum(a.gpu_ns) as gpu_activity_ns
+        sum(a.gpu_ns) as gpu_activity_ns,
+        count(*) as gpu_rows
     from launched as a
+    group by a.run, a.rank
+),
+captures as materialized (
+    from graph_captures($run)
+),
+captured as (
+    select a.run, a.rank, count(*) as captured_launches
+    from api_calls as a
+    join captures as c
+        on a.run = c.run and a.source = c.source and a.pid is not distinct from c.pid and a.tid is not distinct from c.tid
+        and a.start_ns >= c.start_ns and a.start_ns < c.end_ns
+    where a.name like '%LaunchKernel%' and matches(a.run, $run) and matches(a.rank, $rank)
     group by a.run, a.rank
 )
 select
@@ -230,8 +244,9 @@ select
     as_bigint(coalesce(g.library_gpu_ns, 0)) as library_gpu_ns,
     as_bigint(coalesce(g.eager_gpu_ns, 0)) as eager_gpu_ns,
     as_bigint(coalesce(g.unlinked_gpu_ns, 0)) as unlinked_gpu_ns,
-    g.eager_gpu_ns / nullif(g.gpu_activity_ns, 0) as eager_ratio,
-    as_bigint(coalesce(g.gpu_activity_ns, 0)) as gpu_activity_ns
+    case when coalesce(l.captured_launches, 0) <= g.gpu_rows then g.eager_gpu_ns / nullif(g.gpu_activity_ns, 0) end as eager_ratio,
+    as_bigint(coalesce(g.gpu_activity_ns, 0)) as gpu_activity_ns,
+    coalesce(l.captured_launches, 0) as captured_launches
 from compiled_ranks as c
 left join by_kind as k on c.run = k.run and c.rank = k.rank
 left join regions as r on c.run = r.run and c.rank = r.rank
@@ -239,4 +254,5 @@ left join recompiled as e on c.run = e.run and c.rank = e.rank
 left join step_counts as s on c.run = s.run and c.rank = s.rank
 left join frames_of_steps as f on c.run = f.run and c.rank = f.rank
 left join gpu_times as g on c.run = g.run and c.rank = g.rank
+left join captured as l on c.run = l.run and c.rank = l.rank
 order by c.run, c.rank

@@ -6,7 +6,9 @@
 -- gpu_ns adds up to the durations of all GPU rows. Rates are of busy_ns, in which GPU rows of one call that run at once count
 -- once. `least_bytes` reads each tensor once and writes each result once, so that most_flop_per_byte is an upper bound of the
 -- intensity. Kernels that a graph replays count at the ops of its capture, where 95 % of their names agree (see graph_replays);
--- their busy_ns is gpu_ns. Shapes have to be recorded: record_shapes=True of the PyTorch profiler.
+-- their busy_ns is gpu_ns. While a graph is captured, ops launch nothing that runs: `captured_calls` of a row have FLOPs and no
+-- gpu_ns. Ops whose weights or caches are no arguments have no formula: vllm::moe_forward, vllm::unified_attention. Shapes have
+-- to be recorded: record_shapes=True of the PyTorch profiler.
 -- /// query
 -- title = "FLOPs by shapes"
 -- needs = ["ops"]
@@ -15,7 +17,7 @@
 -- chart = { kind = "bars", x = "op", y = ["flop"], by = "run" }
 -- hints = [
 --     { when = "not exists (from ops where input_shapes is not null and matches(run, $run) and matches(rank, $rank))", text = "no FLOPs are known: shapes are not recorded; record them with record_shapes=True of the PyTorch profiler" },
---     { when = "exists (from ops where contains(name, 'convolution') and input_shapes is not null and not contains(coalesce(args, ''), '\"Concrete Inputs\"') and matches(run, $run) and matches(rank, $rank))", text = "FLOPs of convolutions are not known: their strides are not recorded; a newer torch records them with the shapes" },
+--     { when = "exists (from ops where contains(name, 'convolution') and input_shapes is not null and not contains(coalesce(args, ''), '\"Concrete Inputs\"') and matches(run, $run) and matches(rank, $rank))", text = "strides of convolutions are not recorded: FLOPs of those without a backward op of their sizes are not known; a newer torch records strides with the shapes" },
 -- ]
 -- [params]
 -- common = ["run", "rank"]
@@ -48,6 +50,7 @@
 -- covered_ns = "gpu_ns of the rank's rows with flop, added up."
 -- covered_ratio = "covered_ns / gpu_activity_ns."
 -- replayed_calls = "calls where graphs replay them, else 0: op and shapes are those of the capture, and calls those in it times the replays."
+-- captured_calls = "calls while a graph was captured: these only record what replays run."
 -- ///
 with replayed as materialized (
     from known_replays($run, $rank, null)
@@ -73,6 +76,17 @@ totals as (
         sum(gpu_ns) filter (flop is not null) as covered_ns
     from summed
     group by run, rank
+),
+captures as materialized (
+    from graph_captures($run)
+),
+captured as materialized (
+    select o.run, o.rank, o.name as op, o.input_shapes as shapes, o.input_types as types, count(*) as calls
+    from executions as o
+    join captures as c
+        on o.run = c.run and o.source = c.source and o.pid is not distinct from c.pid and o.tid is not distinct from c.tid
+        and o.start_ns >= c.start_ns and o.start_ns < c.end_ns
+    group by all
 ),
 cards as materialized (from card_facts('summed', null)),
 peaked as (
@@ -108,8 +122,12 @@ select
     as_bigint(coalesce(t.gpu_activity_ns, 0)) as gpu_activity_ns,
     as_bigint(coalesce(t.covered_ns, 0)) as covered_ns,
     coalesce(t.covered_ns, 0) / nullif(t.gpu_activity_ns, 0) as covered_ratio,
-    as_bigint(case when p.is_replayed then p.calls else 0 end) as replayed_calls
+    as_bigint(case when p.is_replayed then p.calls else 0 end) as replayed_calls,
+    as_bigint(case when p.is_replayed or p.gpu_rows > 0 then 0 else least(coalesce(q.calls, 0), p.calls) end) as captured_calls
 from peaked as p
+left join captured as q
+    on p.run = q.run and p.rank = q.rank and p.op = q.op and p.shapes is not distinct from q.shapes
+    and p.types is not distinct from q.types
 join totals as t on p.run = t.run and p.rank = t.rank
 where matches(p.kind, $op_kind)
 order by p.run, p.rank, coalesce(p.gpu_ns, 0) desc, p.flop * p.calls desc nulls last, p.op, p.device, p.shapes, p.types, p.flop, p.is_replayed

@@ -119,12 +119,37 @@ _op_arguments as materialized (  -- columns of their own: a macro repeats an exp
         recorded_texts(argument_values) as c
     from _op_kinds
 ),
+_op_gradients as materialized (  -- of backward convolutions and the ops inside, old torch records sizes alone
+    select distinct a.run, f.formula, a.s, a.n
+    from _op_arguments as a
+    join op_formulas as f using (rule)
+    where
+        f.formula in ('vendor_convolution_backward', 'convolution_backward_input', 'convolution_backward_weight')
+        and a.listed is not null
+),
+_op_outputs as (  -- the output of a convolution has the size of its gradient
+    select run, s[1] as input, s[3] as weight, max(n[2]) as outputs
+    from _op_gradients
+    where formula = 'vendor_convolution_backward'
+    group by run, s[1], s[3]
+    having min(n[2]) = max(n[2])
+),
+_op_requests as (  -- which gradients are computed: of the sizes of an op there is one inside
+    select p.run, p.s, count(distinct c.formula) as gradients
+    from (from _op_gradients where formula = 'vendor_convolution_backward') as p
+    join (from _op_gradients where formula <> 'vendor_convolution_backward') as c
+        on p.run = c.run and p.s[2] = c.s[2] and c.s[3] = case c.formula when 'convolution_backward_input' then p.s[3] else p.s[1] end
+    group by p.run, p.s
+),
 _op_costs as not materialized (
     select
-        kind, run, rank, name, rule, shapes, types,
-        try(case when listed is not null then formula_flop(rule, s, n, z, c) end) as computed_flop,
-        try(case when listed is not null then formula_bytes(rule, s, n, z, c) end) as computed_bytes
-    from _op_arguments
+        kind, a.run, rank, name, rule, shapes, types,
+        {'outputs': o.outputs, 'gradients': g.gradients} as r,
+        try(case when listed is not null then formula_flop(rule, a.s, n, z, c, r) end) as computed_flop,
+        try(case when listed is not null then formula_bytes(rule, a.s, n, z, c, r) end) as computed_bytes
+    from _op_arguments as a
+    left join _op_outputs as o on a.run = o.run and a.s[1] = o.input and a.s[2] = o.weight
+    left join _op_requests as g on a.run = g.run and a.s = g.s
 ),
 _op_believable_costs as materialized (  -- only damaged sizes and numbers reach 2^62 or are below 0
     select

@@ -1,5 +1,26 @@
 -- Replays of CUDA and HIP graphs, and the captures that their kernels come from.
 
+-- graph_captures(of_run): what threads do between the calls that begin and end the capture of a graph. A row is one capture: run,
+-- source, pid, tid, start_ns, end_ns, a number of its own, `id`, and its number within the run.
+create or replace macro graph_captures(of_run) as table
+with _edges as (
+    select
+        run, source, pid, tid, start_ns, name like '%BeginCapture%' as begins,
+        lead(start_ns) over thread as next_ns,
+        lead(name like '%EndCapture%') over thread as ends
+    from unscoped_api_calls
+    where
+        (name like '%StreamBeginCapture%' or name like '%StreamEndCapture%') and start_ns is not null
+        and matches(run, of_run)
+    window thread as (partition by run, source, pid, tid order by start_ns)
+)
+select
+    row_number() over (order by run, source, pid, start_ns) as id,
+    row_number() over (partition by run order by source, pid, start_ns) as number,
+    run, source, pid, tid, start_ns, next_ns as end_ns
+from _edges
+where begins and ends;
+
 -- graph_replays_of(of_run, of_rank, of_device, of_capture_run): each replay of a graph on a device, with the capture whose launches
 -- have the same names in the same order: of several the one counts of which most names agree, then most grids, then one of
 -- the same run, then the first. A row is one launch of a graph (run, source, rank, pid, correlation) and device, with the
@@ -73,24 +94,8 @@ _replay_sequence_nodes as materialized (
     from (select sequence, unnest(kinds) as kind, generate_subscripts(kinds, 1) as place from _replay_sequences) as s
     join _replay_kinds as k using (kind)
 ),
-_replay_edges as (
-    select
-        run, source, pid, tid, start_ns, name like '%BeginCapture%' as begins,
-        lead(start_ns) over thread as next_ns,
-        lead(name like '%EndCapture%') over thread as ends
-    from unscoped_api_calls
-    where
-        (name like '%StreamBeginCapture%' or name like '%StreamEndCapture%') and start_ns is not null
-        and matches(run, of_capture_run) and exists (from _replays)
-    window thread as (partition by run, source, pid, tid order by start_ns)
-),
 _replay_captures as materialized (
-    select
-        row_number() over (order by run, source, pid, start_ns) as id,
-        row_number() over (partition by run order by source, pid, start_ns) as number,
-        run, source, pid, tid, start_ns, next_ns as end_ns
-    from _replay_edges
-    where begins and ends
+    from graph_captures(of_capture_run) where exists (from _replays)
 ),
 _replay_launches as materialized (
     select

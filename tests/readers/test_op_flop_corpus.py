@@ -109,8 +109,10 @@ EAGER = {
 SERVERS = {"eager_trace": 0.11, "sglang_Qwen3-8B_prefilldecode": 0.98}
 """Runs of inference servers, and the least share covered: not every op of theirs has shapes of all that it computes."""
 
-WITHOUT_STRIDES = {"kineto_tb_plugin", "nw0b"}
-"""Runs of torch 1.9, which records shapes but no strides: the FLOPs of their convolutions are not known."""
+WITHOUT_STRIDES = {"first": "kineto_tb_plugin", "second": "nw0b"}
+"""Runs of torch 1.9, which records shapes but no strides: ResNet-50, 6 steps of batch 32."""
+RESNET50_CONVOLUTIONS, RESNET50_FIRST_CONVOLUTION = 2 * 4_087_136_256, 2 * 118_013_952
+"""FLOPs of one image, as torch.utils.flop_counter has them."""
 
 
 @pytest.fixture(scope="module")
@@ -139,19 +141,30 @@ def test_all_matrix_kernels_that_ops_of_eager_programs_launch_are_covered(
     matrix_times: dict[tuple[str, str], Counter[str]],
 ) -> None:
     shares = {key: times["covered"] / (times["covered"] + times["without"]) for key, times in matrix_times.items()}
-    assert {run for (_, run), share in shares.items() if run not in SERVERS and share < 1} == WITHOUT_STRIDES
+    assert {run for (_, run), share in shares.items() if run not in SERVERS and share < 1} == set()
     assert {run: share for (_, run), share in shares.items() if run in SERVERS and share < SERVERS[run]} == {}
 
 
-def test_formulas_cover_nearly_all_gpu_time_of_matrix_kernels_where_strides_are_recorded(
+def test_formulas_cover_nearly_all_gpu_time_of_matrix_kernels(
     matrix_times: dict[tuple[str, str], Counter[str]],
 ) -> None:
     total: Counter[str] = Counter()
-    for (_, run), times in matrix_times.items():
-        if run not in WITHOUT_STRIDES:
-            total += times
+    for times in matrix_times.values():
+        total += times
     assert total["covered"] / total.total() > 0.95  # also of kernels launched before the recording, which have no op
     assert total["covered"] > 900_000_000
+
+
+@pytest.mark.parametrize("store", sorted(WITHOUT_STRIDES))
+def test_convolutions_without_recorded_strides_cost_what_their_gradients_show(labs: dict[str, Lab], store: str) -> None:
+    rows = labs[store].query("op_flop", run=WITHOUT_STRIDES[store], op_kind="convolution").to_pylist()
+    flop: Counter[str] = Counter()
+    for row in rows:
+        flop[row["op"]] += row["flop"]
+    assert flop == {
+        "aten::convolution": 6 * 32 * RESNET50_CONVOLUTIONS,
+        "aten::cudnn_convolution_backward": 6 * 32 * (2 * RESNET50_CONVOLUTIONS - RESNET50_FIRST_CONVOLUTION),
+    }
 
 
 def test_attention_of_pages_is_twice_what_tracelens_counts_of_a_causal_mask(labs: dict[str, Lab]) -> None:

@@ -160,8 +160,8 @@ def render_formulas() -> str:
     )
     return (
         f"create or replace macro op_formula(name) as case\n  {names}\nend;\n\n"
-        f"create or replace macro formula_flop(rule, s, n, z, c) as try(case rule\n  {flop}\nend);\n\n"
-        f"create or replace macro formula_bytes(rule, s, n, z, c) as try(case rule\n  {least_bytes}\nend);\n\n"
+        f"create or replace macro formula_flop(rule, s, n, z, c, r) as try(case rule\n  {flop}\nend);\n\n"
+        f"create or replace macro formula_bytes(rule, s, n, z, c, r) as try(case rule\n  {least_bytes}\nend);\n\n"
         "create or replace view op_formulas as\n"
         f"from (values\n  {values}\n) as formulas(rule, formula, kind, pattern, reads_values, note);\n"
         "comment on view op_formulas is 'one formula of FLOPs and bytes; the first that fits an op''s name counts';"
