@@ -36,9 +36,9 @@
 -- library_gpu_ns = "Durations of other GPU rows that graphs launched, added up: of cuBLAS, cuDNN, copies."
 -- eager_gpu_ns = "Durations of GPU rows launched outside of graphs, added up."
 -- unlinked_gpu_ns = "Durations of other GPU rows: their launch is not recorded, or they replay a CUDA graph."
--- eager_ratio = "eager_gpu_ns / gpu_activity_ns; NULL where more kernels were captured than rows of the GPU ran, which are not what the program runs."
+-- eager_ratio = "eager_gpu_ns / gpu_activity_ns."
 -- gpu_activity_ns = "Durations of all GPU rows of the rank, added up."
--- captured_launches = "Kernels launched while a CUDA or HIP graph was captured: these only record what replays run."
+-- captured_launches = "Kernels launched while a CUDA or HIP graph was captured: these only record what replays run. Where they are more than the rows of the GPU, eager_ratio is NULL: these rows are not what the program runs."
 -- [report]
 -- section = "host"
 -- order = 4

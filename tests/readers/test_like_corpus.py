@@ -278,16 +278,20 @@ def test_tracelens_reports_the_same_ops(answers: Answers, report: str, by: str, 
     path = corpus.ROOT / "tracelens_reference" / report / f"{table}.csv"
     csv.field_size_limit(1 << 24)
     expected: dict[tuple[object, ...], list[float]] = defaultdict(lambda: [0, 0, 0])
-    for row in csv.DictReader(path.read_text("utf-8").splitlines()):  # recomputed calls have rows of their own there
-        sums = expected[row["name"], *(_parse_nested(row[name]) for name in TRACELENS_ARGUMENTS if by == "shape")]
+    recompute = report == RECOMPUTING  # recomputed calls have rows of their own there
+    for row in csv.DictReader(path.read_text("utf-8").splitlines()):
+        key = (row["name"], row["is_recompute"] == "True" if recompute else None)
+        sums = expected[*key, *(_parse_nested(row[name]) for name in TRACELENS_ARGUMENTS if by == "shape")]
         sums[0] += int(row["Count" if by == "name" else "operation_count"])
         sums[1] += float(row["total_direct_kernel_time_sum"])
         sums[2] += float(row["total_subtree_kernel_time_sum"])
     reported = {
-        (row["op"], *(_parse_nested(row[name]) for name in TRACELENS_ARGUMENTS.values() if by == "shape")): [
-            *(row["calls"], row["direct_ns"] / 1e3, row["subtree_ns"] / 1e3)
-        ]
-        for row in answers.rows(traces, "op_summary", "tracelens", run, by=by)
+        (
+            row["op"],
+            row["is_recompute"],
+            *(_parse_nested(row[name]) for name in TRACELENS_ARGUMENTS.values() if by == "shape"),
+        ): [*(row["calls"], row["direct_ns"] / 1e3, row["subtree_ns"] / 1e3)]
+        for row in answers.rows(traces, "op_summary", "tracelens", run, by=by, recompute=recompute)
     }
     assert reported == {key: pytest.approx(sums, abs=DOUBLES_MS * 1e3) for key, sums in expected.items()}
 

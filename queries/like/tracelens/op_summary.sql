@@ -2,7 +2,8 @@
 -- A row is one run, rank and op; with --by shape also one kind of arguments. It differs from op_summary: only calls that launch
 -- GPU rows themselves count, times are those of the GPU alone, and communication is left out. So is work that no recorded call
 -- launched, such as memsets of HIP, which PyTorch does not link to their calls. `subtree_ns` holds what ops inside these calls
--- launch. TraceLens can also list recomputed calls apart; here they are calls as others.
+-- launch. With --recompute calls that checkpointing computes anew have rows of their own: those in the forward pass of an
+-- nn.Module within the backward pass, for which modules have to be recorded (with_stack=True).
 -- /// query
 -- title = "Op summary, as defined by TraceLens"
 -- needs = ["ops"]
@@ -12,6 +13,7 @@
 -- [params]
 -- common = ["run", "rank"]
 -- by = { default = "name", choices = ["name", "shape"], about = "what the rows are of" }
+-- recompute = { default = false, about = "list recomputed calls apart" }
 -- [columns]
 -- common = ["run", "rank"]
 -- op = "Op name."
@@ -26,6 +28,7 @@
 -- argument_values = "With --by shape values of the arguments that are no tensors."
 -- cumulative_ns = "direct_ns of this row and those before it, added up."
 -- direct_sum_ns = "direct_ns of all ops of the rank, added up."
+-- is_recompute = "With --recompute whether the calls are recomputed; else NULL."
 -- ///
 with activity as materialized (
     from filtered_activity($run, $rank)
@@ -56,24 +59,42 @@ direct as materialized (
 launching_calls as materialized (
     select c.*, d.direct_ns from calls as c join direct as d using (id)
 ),
+frames as materialized (
+    from module_frames($run, $rank) where $recompute
+),
+engine_calls as materialized (
+    select id, run, source, pid, tid, start_ns, end_ns from calls where $recompute and is_backward_node(name)
+),
+starts as not materialized (
+    select id, run, source, pid, tid, start_ns as at_ns from launching_calls where $recompute
+),
+recomputed as materialized (
+    select i.id
+    from innermost('frames', 'starts') as i
+    join innermost('engine_calls', 'starts') as j using (id)
+    join frames as f on i.parent = f.id
+    join engine_calls as e on j.parent = e.id
+    where f.start_ns >= e.start_ns
+),
 points as materialized (
     select run, source, pid, call_tid as tid, call_start_ns as at_ns, null as device, gpu_ns, 1 as gpu_rows from launched
 ),
 sums as (
     select
         c.run, c.rank, c.name, c.shapes, c.types, c.strides, c.argument_values,
+        case when $recompute then c.id in (from recomputed) end as is_recompute,
         count(*) as calls,
         sum(c.direct_ns) as direct_ns,
         sum(w.gpu_ns) as subtree_ns
     from launching_calls as c
     left join summed_within('launching_calls', 'points') as w using (id)
-    group by c.run, c.rank, c.name, c.shapes, c.types, c.strides, c.argument_values
+    group by c.run, c.rank, c.name, c.shapes, c.types, c.strides, c.argument_values, is_recompute
 ),
 shares as (
     select
         *,
         sum(direct_ns) over (partition by run, rank) as direct_sum_ns,
-        row_number() over (partition by run, rank order by direct_ns desc, name, shapes, types, strides, argument_values) as place
+        row_number() over (partition by run, rank order by direct_ns desc, name, shapes, types, strides, argument_values, is_recompute) as place
     from sums
 )
 select
@@ -85,7 +106,8 @@ select
     100 * sum(direct_ns) over placed / nullif(direct_sum_ns, 0) as cumulative_percent,
     shapes, types, strides, argument_values,
     as_bigint(sum(direct_ns) over placed) as cumulative_ns,
-    as_bigint(direct_sum_ns) as direct_sum_ns
+    as_bigint(direct_sum_ns) as direct_sum_ns,
+    is_recompute
 from shares
 window placed as (partition by run, rank order by place)
 order by run, rank, place
