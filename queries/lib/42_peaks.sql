@@ -16,6 +16,7 @@ with _chips as (
         ('8.6', 4, 256, 256, 1024, 1024, 512, null, null, 2048),
         ('8.9', 4, 256, 256, 1024, 1024, 512, null, 2048, 2048),
         ('9.0', 128, 256, 512, 4096, 4096, 2048, 256, 8192, 8192),
+        ('9.4', 128, 256, null, 2048, 2048, 1024, 256, 4096, 4096),  -- CDNA 3: "AMD Instinct MI300X Accelerator", data sheet, 2023
         ('10.0', 128, 256, 512, 8192, 8192, 4096, 128, 16384, 16384),
         ('12.0', 4, 256, 256, 1024, 1024, 512, null, 2048, 2048)
     ) as chips(cc, fp64, fp32, fp16, tensor_fp16, tensor_bf16, tensor_tf32, tensor_fp64, tensor_fp8, tensor_int8)
@@ -53,7 +54,8 @@ from (values
     (22, 'H200', '9.0', 132, 1.98e9, 1.83e9, 1.0, 4800),
     (23, 'H100 80GB HBM3', '9.0', 132, 1.98e9, 1.83e9, 1.0, 3352),
     (24, 'H100 PCIe', '9.0', 114, 1.755e9, 1.62e9, 1.0, 2039),
-    (25, 'RTX 5090', '12.0', 170, 2.407e9, 2.407e9, 0.5, 1792)
+    (25, 'RTX 5090', '12.0', 170, 2.407e9, 2.407e9, 0.5, 1792),
+    (26, 'AMD Instinct MI300X( VF)?', '9.4', 304, 2.1e9, 2.1e9, 1.0, 5300)
 ) as cards(place, pattern, cc, sm_count, clock_hz, tensor_clock_hz, tensor_share, bandwidth_gb_per_s);
 comment on view card_specifications is 'one model of GPU by its data sheet; the first pattern that is a name counts';
 
