@@ -159,6 +159,24 @@ def test_a_query_whose_own_parameter_names_steps_decides_what_a_step_is(two_step
         Lab(two_steps).scoped(steps="1").query("step_breakdown", step_name="^epoch")
 
 
+def test_steps_of_an_inference_server_have_the_numbers_of_serving_steps(tmp_path: Path) -> None:
+    store = build_store(
+        tmp_path / "lab",
+        {
+            "annotations": [
+                mark(0, 20, "capture_8_FULL"),
+                mark(20, 40, "execute_context_1(512)_generation_0(0)"),
+                mark(70, 30, "execute_context_0(0)_generation_8(8)"),
+            ],
+            "api_calls": [call(5, 1), call(30, 2), call(80, 3)],
+            "kernels": [work(10, "captured", 1), work(75, "prefill", 2), work(110, "decode", 3)],
+        },
+    )
+    assert [names_in(store, steps=step) for step in "01"] == [["prefill"], ["decode"]]
+    with pytest.raises(NoDataError, match="the scope has no step; there are steps 0–1"):
+        names_in(store, steps="2")
+
+
 def test_the_sentence_of_a_module_is_that_its_backward_pass_is_part_of_it(two_steps: Path) -> None:
     (note,) = Lab(two_steps).scoped(within="^Linear_0$").query("op_summary").notes
     assert note.startswith(

@@ -32,6 +32,11 @@ _STEPS = f"""\
 select coalesce(step, -1) as step, {PROCESS} as process, hash(run, source, rank) as of_rank, start_ns, end_ns
 from steps_of('annotations', $step_name)"""
 
+_SERVING_STEPS = f"""\
+select step, {PROCESS} as process, hash(run, source, rank) as of_rank, start_ns, end_ns
+from serving_steps('annotations')
+where step is not null"""
+
 _NAMES = """\
 select
     kind, name,
@@ -96,7 +101,12 @@ select {THREAD} as thread, start_ns, end_ns
 from python_frames
 where starts_with(name, 'nn.Module: ') and has_valid_interval(start_ns, end_ns)"""
 
-REFERENCED = {"steps": _STEPS, "within": _NAMES + _MATCHES + _BACKWARD + _MODULE_FRAMES, "from_": _AXIS, "to": _AXIS}
+REFERENCED = {
+    "steps": _STEPS + _SERVING_STEPS,
+    "within": _NAMES + _MATCHES + _BACKWARD + _MODULE_FRAMES,
+    "from_": _AXIS,
+    "to": _AXIS,
+}
 """The SQL that the conditions of a scope need."""
 
 
@@ -183,6 +193,9 @@ def find_criteria(con: duckdb.DuckDBPyConnection, scope: Scope, step_name: str) 
 
 def _find_steps(con: duckdb.DuckDBPyConnection, numbers: tuple[Span, ...], step_name: str) -> tuple[Criterion, str]:
     rows = _fetch(con, _STEPS, {"step_name": step_name})
+    served = _fetch(con, _SERVING_STEPS, {})  # of processes without other steps
+    others = ~np.isin(served["process"], rows["process"])
+    rows = {name: np.concatenate([values, served[name][others]]) for name, values in rows.items()}
     known = np.unique(rows["step"][rows["step"] >= 0]).tolist()
     wanted = [step for step in known if holds_number(numbers, step)]
     if not known:
