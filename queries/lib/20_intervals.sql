@@ -342,15 +342,18 @@ _clocks as materialized (
 _timelines as materialized (
     from with_clock('_lanes', '_clocks')
 ),
+_lane_clocks as (
+    select lane, clock from _timelines
+),
 _parts as (
     select clock, lane, start_ns, end_ns
     from with_lane(relation, '_lanes')
-    join _timelines using (lane)
+    join hint_small('_lane_clocks') using (lane)
 ),
 _covers as (
     select clock, start_ns, end_ns
     from (select lane_key(run, source, rank, device, null) as key, start_ns, end_ns from intervals(cover))
-    join _clocks using (key)
+    join hint_small('_clocks') using (key)
 ),
 _instants as (
     select clock, start_ns as at_ns, null::bigint as end_ns, lane, 1 as step from _parts
@@ -391,11 +394,19 @@ _stretches as (
         lead(clock_ns) over () - clock_ns as inside_ns,
         sum(step) over (rows between unbounded preceding and current row) as depth
     from (select lane, at_ns, step, clock_ns from _clocked where lane is not null order by lane, at_ns)
+),
+_sums as (  -- by number first: lanes are fewer than their stretches
+    select
+        lane,
+        sum(dur_ns) filter (depth > 0) as busy_ns,
+        sum(inside_ns) filter (depth > 0) as inside_ns
+    from _stretches
+    group by lane
 )
 select
     run, rank, device, part,
-    as_bigint(coalesce(sum(dur_ns) filter (depth > 0), 0)) as busy_ns,
-    as_bigint(coalesce(sum(inside_ns) filter (depth > 0), 0)) as inside_ns
-from _stretches
+    as_bigint(coalesce(sum(busy_ns), 0)) as busy_ns,
+    as_bigint(coalesce(sum(inside_ns), 0)) as inside_ns
+from _sums
 join _timelines using (lane)
 group by run, rank, device, part;

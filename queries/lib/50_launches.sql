@@ -11,7 +11,7 @@ with _processes as materialized (
 _work as (
     select p.process, w.*
     from query_table(work) as w
-    join _processes as p on w.run = p.run and w.source = p.source and w.pid is not distinct from p.pid
+    join hint_small('_processes') as p on w.run = p.run and w.source = p.source and w.pid is not distinct from p.pid
 ),
 _launches as (
     select
@@ -20,7 +20,7 @@ _launches as (
         min(c.start_ns) as call_start_ns,
         max(c.end_ns) as call_end_ns
     from query_table(calls) as c
-    join _processes as p on c.run = p.run and c.source = p.source and c.pid is not distinct from p.pid
+    join hint_small('_processes') as p on c.run = p.run and c.source = p.source and c.pid is not distinct from p.pid
     where c.correlation is not null and has_valid_interval(c.start_ns, c.end_ns)
     group by p.process, c.correlation
 )

@@ -48,7 +48,7 @@ from _guessed;
 create or replace macro with_role(operations, groups) as table
 select o.*, g.role, g.role_source
 from query_table(operations) as o
-join query_table(groups) as g
+join hint_small(groups) as g
     on o.run = g.run and o.group_name is not distinct from g.group_name
     and o.group_description is not distinct from g.group_description
     and o.group_size is not distinct from g.group_size and o.group_ranks is not distinct from g.group_ranks;
