@@ -9,6 +9,7 @@ import pytest
 
 from tests.readers.small import kernel, trace
 from tests.readers.test_kineto_collectives import NCCL
+from tests.readers.test_kineto_launch_ranges import around, collective_kernel, launch
 from tests.traces import write_trace
 from tracelab import schema
 from tracelab.ingest import pipeline
@@ -79,6 +80,21 @@ def test_members_of_large_groups_are_those_of_each_file(tmp_path: Path) -> None:
     with session.connect(tmp_path / "lab", referenced="collectives sources") as con:
         rows = con.sql("select rank, group_start, group_stride, group_ranks from collectives order by rank").fetchall()
     assert rows == [(rank, rank % 2, 2, None) for rank in range(RANKS)]
+
+
+def test_ranges_name_the_collectives_of_their_own_file(tmp_path: Path) -> None:
+    """All files have the same correlation and times: the range of each launch is that of its own file."""
+    names = ["all_to_all", "gather", "scatter", "all_to_all", "coalesced"]
+    for rank, name in enumerate(names):
+        events = (around(f"nccl:{name}"), launch(), collective_kernel())
+        (tmp_path / f"rank{rank}.json").write_text(trace(*events, distributedInfo={"rank": rank, "world_size": 5}))
+        ingest([tmp_path / f"rank{rank}.json"], tmp_path / "alone", run="job")
+    ingest(sorted(tmp_path.glob("*.json")), tmp_path / "lab", run="job")
+    assert len(list((tmp_path / "lab").glob("collectives/run=job/*"))) == 1
+    assert content(tmp_path / "lab") == content(tmp_path / "alone")
+    with session.connect(tmp_path / "lab", referenced="collectives sources") as con:
+        rows = con.sql("select rank, raw_name from collectives where origin = 'range' order by rank").fetchall()
+    assert rows == list(enumerate(names[:4]))
 
 
 def test_again_is_no_work_also_for_one_of_the_files(folder: Path, store: Path) -> None:

@@ -4,65 +4,102 @@ NCCL runs all-to-all, gather and scatter as kernels called SendRecv, and RCCL ca
 range of the process group around the launch, `nccl:all_to_all`, names what was called.
 """
 
+from collections.abc import Sequence
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tracelab import schema
 from tracelab.readers.kineto.mapper import open_cursor
 from tracelab.readers.kineto.mapping import COLLECTIVE_KIND
-from tracelab.store.writer import Sink
+from tracelab.store.writer import BufferedSink, Sink
 
 COLLECTIVE_RANGE = "^(nccl|rccl|xccl|hccl|ucc|mpi):"
 """Matches the range of a process group's collective; what follows is its name."""
 KERNEL_NAME = "(?i)ccl"
 """Matches the kernels of collective libraries."""
 
+_COLUMNS = {
+    "annotations": ("scope", "tid", "name", "start_ns", "dur_ns"),
+    "api_calls": ("tid", "correlation", "start_ns"),
+    "kernels": ("device", "stream", "name", "start_ns", "dur_ns", "correlation", "external_id"),
+    "collectives": ("origin", "device", "stream", "start_ns", "correlation"),
+}
+"""The tables and columns that the query reads."""
+
 _QUERY = f"""
     with ranges as (
         select
-            tid, start_ns, try(start_ns + dur_ns) as end_ns, regexp_replace(name, '{COLLECTIVE_RANGE}', '') as raw_name
-        from read_parquet($annotations)
+            file, tid, start_ns, try(start_ns + dur_ns) as end_ns,
+            regexp_replace(name, '{COLLECTIVE_RANGE}', '') as raw_name
+        from {{annotations}}
         where scope = 'cpu' and regexp_matches(name, '{COLLECTIVE_RANGE}')
     ),
     calls as (  -- of a runtime's call and the driver's below it the outer one
-        select correlation, arg_min(tid, start_ns) as tid, min(start_ns) as start_ns
-        from read_parquet($api_calls)
+        select file, correlation, arg_min(tid, start_ns) as tid, min(start_ns) as start_ns
+        from {{api_calls}}
         where correlation is not null
-        group by correlation
+        group by file, correlation
     ),
     launches as (
-        select k.device, k.stream, k.start_ns, k.dur_ns, k.correlation, k.external_id, c.tid, c.start_ns as call_ns
-        from read_parquet($kernels) as k
-        join calls as c using (correlation)
+        select k.* exclude (name), c.tid, c.start_ns as call_ns
+        from {{kernels}} as k
+        join calls as c on k.file = c.file and k.correlation = c.correlation
         where regexp_matches(k.name, '{KERNEL_NAME}')
     ),
     named as (
         select l.*, r.raw_name, {COLLECTIVE_KIND.format("r.raw_name")} as collective
         from launches as l
-        asof join ranges as r on l.tid = r.tid and l.call_ns >= r.start_ns
+        asof join ranges as r on l.file = r.file and l.tid = r.tid and l.call_ns >= r.start_ns
         where l.call_ns < r.end_ns
     )
-    select
-        'range' as origin, $pid::bigint as pid, device, stream, start_ns, dur_ns, correlation, external_id,
-        collective, raw_name
-    from named
-    where collective <> 'other' or regexp_matches(raw_name, 'gather|scatter')  -- `coalesced` names no collective
-    order by start_ns, device, stream
-"""
-_WITHOUT_METADATA = """
-    select n.*
+    select n.file, n.device, n.stream, n.start_ns, n.dur_ns, n.correlation, n.external_id, n.collective, n.raw_name
     from named as n
-    anti join (from read_parquet($collectives) where origin = 'kernel') as c
-        on n.correlation = c.correlation and n.start_ns = c.start_ns
+    anti join (from {{collectives}} where origin = 'kernel') as c
+        on n.file = c.file and n.correlation = c.correlation and n.start_ns = c.start_ns
         and n.device is not distinct from c.device and n.stream is not distinct from c.stream
+    where n.collective <> 'other' or regexp_matches(n.raw_name, 'gather|scatter')  -- `coalesced` names no collective
+    order by n.file, n.start_ns, n.device, n.stream
 """
 
 
-def add_range_collectives(sink: Sink, pid: int | None) -> None:
-    """Add rows of `collectives` for kernels of the file's only process whose launching range names the collective."""
-    paths = {table: sink.staged(table) for table in ("annotations", "api_calls", "kernels")}
-    if pid is None or None in paths.values():
+def add_range_collectives(files: Sequence[tuple[Sink, int | None]]) -> None:
+    """Add rows of `collectives` for kernels whose launching range names the collective, to closed sinks.
+
+    A file comes as its sink and its only process, None where it has several: then nothing is added. One query reads all
+    files, since to plan it takes longer than to run it on small ones.
+    """
+    needed = {"annotations", "api_calls", "kernels"}
+    read = [(sink, pid) for sink, pid in files if pid is not None and needed <= sink.rows.keys()]
+    if not read:
         return
     with open_cursor() as con:
-        found = con.sql(_QUERY, params={"pid": pid} | {table: str(path) for table, path in paths.items()})
-        rows = found.to_arrow_table()
-        if noted := sink.staged("collectives"):
-            con.register("named", rows)
-            rows = con.sql(_WITHOUT_METADATA, params={"collectives": str(noted)}).to_arrow_table()
-    sink.add("collectives", rows)
+        paths: dict[str, str] = {}
+        sources = {table: _select_rows(con, table, [sink for sink, _ in read], paths) for table in _COLUMNS}
+        rows = con.sql(_QUERY.format(**sources), params=paths).to_arrow_table()
+    for number, (sink, pid) in enumerate(read):
+        named = rows.filter(pc.equal(rows.column("file"), number)).drop_columns("file")
+        origin, process = pa.repeat("range", len(named)), pa.repeat(pa.scalar(pid, pa.int64()), len(named))
+        sink.add("collectives", named.append_column("origin", origin).append_column("pid", process))
+
+
+def _select_rows(con: duckdb.DuckDBPyConnection, table: str, sinks: Sequence[Sink], paths: dict[str, str]) -> str:
+    """Return SQL for the rows of a table, where `file` is the number of the sink; adds the path that it reads."""
+    kept: list[pa.Table] = []
+    for number, sink in enumerate(sinks):
+        if isinstance(sink, BufferedSink):
+            kept += [_number_rows(rows, table, number) for rows in sink.tables.get(table, ())]
+        elif path := sink.staged(table):
+            assert len(sinks) == 1  # noqa: S101 - only what is kept in memory is read together
+            paths[table] = str(path)
+            return f"(select 0 as file, * from read_parquet(${table}))"
+    empty = _number_rows(schema.BY_NAME[table].arrow.empty_table(), table, 0)
+    con.register(f"kept_{table}", pa.concat_tables([empty, *kept]))
+    return f"kept_{table}"
+
+
+def _number_rows(rows: pa.Table, table: str, number: int) -> pa.Table:
+    """Return the columns that the query reads, and `file`; text is plain, as some parts have dictionaries."""
+    plain = {name: rows.column(name).cast(schema.BY_NAME[table].arrow.field(name).type) for name in _COLUMNS[table]}
+    return pa.table({"file": pa.repeat(pa.scalar(number, pa.int32()), len(rows)), **plain})

@@ -59,13 +59,20 @@ class _Reading:
     trace: Trace = field(default_factory=Trace)
     summary: TraceSummary = field(default_factory=TraceSummary)
 
+    @property
+    def rank(self) -> int | None:
+        """The rank in the file, else the one in its name."""
+        return probe.find_rank(self.path, self.trace.meta)
+
 
 def read(path: Path, open_sink: Callable[[int], Sink], *, workers: int, progress: Callable[[int], None]) -> ReadResult:
     """Write the rows of a trace into a sink. Raises SourceError where the file has no events."""
     reading = _start(path, open_sink)
     threads = min(workers, _count_useful_threads(path))
     _read_events(reading, EventQueue(threads), threads=threads, progress=progress)
-    return _finish(reading)
+    _complete(reading)
+    _name_collectives([reading])
+    return _correct(reading)
 
 
 def read_many(
@@ -92,13 +99,24 @@ def read_many(
     with borrow_connection() as connection:
         for (kind, _), queued_tables in queued.items():
             _map_together(connection, kind, queued_tables)
-    results: list[ReadResult | None] = []
+    return _finish_all(readings)
+
+
+def _finish_all(readings: Sequence[_Reading | None]) -> list[ReadResult | None]:
+    """Finish what was read; the result is None where there is nothing, or where something is wrong."""
+    completed: list[_Reading] = []
     for reading in readings:
-        result = None
         with contextlib.suppress(*_FILE_ERRORS):
-            result = _finish(reading) if reading else None
-        results.append(result)
-    return results
+            if reading is not None:
+                _complete(reading)
+                completed.append(reading)
+    results: dict[Path, ReadResult] = {}
+    with contextlib.suppress(*_FILE_ERRORS):
+        _name_collectives(completed)
+        for reading in completed:
+            with contextlib.suppress(*_FILE_ERRORS):
+                results[reading.path] = _correct(reading)
+    return [results.get(reading.path) if reading else None for reading in readings]
 
 
 def _map_together(connection: Connection, kind: int, tables: Sequence[tuple[_Reading, pa.Table]]) -> None:
@@ -161,28 +179,39 @@ def _read_events(reading: _Reading, queue: EventQueue, *, threads: int, progress
             raise SourceError(reading.path, message) from error
 
 
-def _finish(reading: _Reading) -> ReadResult:
-    """Add what belongs to the trace as a whole, once all its rows are in the sink."""
-    path, sink, assumptions, trace, summary = (
-        reading.path,
-        reading.sink,
-        reading.assumptions,
-        reading.trace,
-        reading.summary,
-    )
+def _complete(reading: _Reading) -> None:
+    """Close the sink once it has what the head and the end of the trace add to its events."""
+    sink, trace, summary = reading.sink, reading.trace, reading.summary
     summary.diagnostics.merge(trace.diagnostics)
     summary.events_skipped += trace.events_skipped
     if not summary.events and (trace.array_form or not trace.has_events):
-        raise probe.no_events_error(path, trace, summary.diagnostics)
-    rank = probe.find_rank(path, trace.meta)
-    for table, rows in metadata_rows(trace, rank or 0).items():
+        raise probe.no_events_error(reading.path, trace, summary.diagnostics)
+    for table, rows in metadata_rows(trace, reading.rank or 0).items():
         sink.put(table, rows)
     sink.close()
     if summary.late_kinds:
         place_late_events(sink, summary.late_kinds, summary.cpu_pids, summary.only_pid, summary.diagnostics)
-    if summary.needs_ranges:
-        add_range_collectives(sink, summary.only_pid)
-    _correct(sink, trace, summary, assumptions, rank or 0)
+
+
+def _name_collectives(readings: Sequence[_Reading]) -> None:
+    named = [(each.sink, each.summary.only_pid) for each in readings if each.summary.needs_ranges]
+    if named:
+        add_range_collectives(named)
+
+
+def _correct(reading: _Reading) -> ReadResult:
+    """Apply trailer values that contradict the assumptions, and describe the trace."""
+    sink, trace, summary, assumptions = reading.sink, reading.trace, reading.summary, reading.assumptions
+    rank = reading.rank
+    shift_ns = probe.find_base_ns(trace.meta) - assumptions.base_ns
+    new_rank = (rank or 0) if (rank or 0) != assumptions.rank else None
+    pids: dict[str, int | None] | None = None
+    if summary.only_pid != assumptions.gpu_pid:
+        pids = dict.fromkeys(mapping.GPU_TABLES, summary.only_pid)
+    if shift_ns or pids or new_rank is not None:
+        sink.correct(Correction(shift_ns=shift_ns, rank=new_rank, gpu_pid=pids))
+    if shift_ns:
+        summary.shift(shift_ns)
     if summary.copies_without_size:
         from tracelab.readers.kineto.copy_sizes import add_sizes_from_launches
 
@@ -299,16 +328,3 @@ class ReaderThreads:
             self._summary.add(rows)
         for table, part in rows.tables:
             self._sink.put(table, part)
-
-
-def _correct(sink: Sink, trace: Trace, summary: TraceSummary, assumptions: Assumptions, rank: int) -> None:
-    """Apply trailer values that contradict the assumptions."""
-    shift_ns = probe.find_base_ns(trace.meta) - assumptions.base_ns
-    new_rank = rank if rank != assumptions.rank else None
-    pids: dict[str, int | None] | None = None
-    if summary.only_pid != assumptions.gpu_pid:
-        pids = dict.fromkeys(mapping.GPU_TABLES, summary.only_pid)
-    if shift_ns or pids or new_rank is not None:
-        sink.correct(Correction(shift_ns=shift_ns, rank=new_rank, gpu_pid=pids))
-    if shift_ns:
-        summary.shift(shift_ns)
