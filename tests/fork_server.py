@@ -1,6 +1,7 @@
-"""Start the ranks of a run as forks of one process that has imported torch, which takes longer than a test trains.
+"""Start processes of a test as forks of one that has imported torch, which takes longer than a test trains.
 
-The server is a child of the test process. A rank is a grandchild of it whose parent has ended, so that Linux hands it
+They are ranks of training and of collectives, recorded scripts, and stand-ins of nsys and ncu, which fork their rank.
+The server is a child of the test process. A fork is a grandchild of it whose parent has ended, so that Linux hands it
 to the test process, which then waits for it as `subprocess` does.
 """
 
