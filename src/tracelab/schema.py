@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -88,17 +88,17 @@ class Table:
     own: tuple[Column, ...]
     summarized_by: str | None = None
 
-    @property
+    @cached_property
     def columns(self) -> tuple[Column, ...]:
         """All stored columns, in order."""
         return (*_IDENTITY, *_SHARED[self.kind], *self.own, *(() if self.kind == "plain" else (_ARGS,)))
 
-    @property
+    @cached_property
     def view_columns(self) -> tuple[Column, ...]:
         """The columns an analyst sees: the stored ones, and `end_ns` behind `dur_ns` where there are both times."""
         return tuple(_with_end(self.columns))
 
-    @property
+    @cached_property
     def arrow(self) -> pa.Schema:
         """The stored columns as an Arrow schema."""
         return pa.schema([column.arrow for column in self.columns])

@@ -166,6 +166,8 @@ class Sink:
 
 
 def _cast_column(table: str, column: schema.Column, values: "pa.ChunkedArray[Any]", as_type: pa.DataType) -> _Values:
+    if values.type == as_type:
+        return values
     try:
         return values.cast(as_type)
     except pa.ArrowException as error:
@@ -322,6 +324,8 @@ def _write_schema(table: schema.Table, arrived: pa.Schema) -> pa.Schema:
 
 def _cast_to(target: pa.Schema, rows: pa.Table) -> pa.Table:
     """Cast rows to the schema of the first ones, which may have dictionaries where these have none."""
+    if rows.schema.types == target.types:
+        return pa.table(rows.columns, schema=target)
     columns = [
         rows.column(field.name).dictionary_encode()
         if pa.types.is_dictionary(field.type) and not pa.types.is_dictionary(rows.schema.field(field.name).type)

@@ -5,10 +5,8 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import adbc_driver_manager
 import pyarrow as pa
 import pyarrow.compute as pc
-from adbc_driver_sqlite import dbapi
 
 from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nsys.coerce import LONGEST_TEXT, decode_text
@@ -23,12 +21,18 @@ _SAMPLES = 64
 _SAMPLED_ROWS = 32
 """Fewest rows of a part per sample; comparing is not worth it below."""
 
-SCAN_ERRORS = (adbc_driver_manager.Error, pa.ArrowException, OSError)
 PlainValue = int | str | None
 
 
 class ColumnTypeError(Exception):
     """A column has another type than its kind."""
+
+
+def scan_errors() -> tuple[type[Exception], ...]:
+    """Return what `scan_batches` raises where a cell does not fit, or the file is damaged."""
+    from adbc_driver_manager import Error
+
+    return (Error, pa.ArrowException, OSError, ColumnTypeError)
 
 
 def scan_batches(
@@ -44,6 +48,8 @@ def scan_batches(
     matches = " + ".join(f"({quote_name(name)} is {_sql_literal(value)})" for name, value in constants.items())
     query = range_query(f"{selected}, {matches or 0}, rowid", part)
     first = part.first
+    from adbc_driver_sqlite import dbapi  # takes longer to import than a small file takes to read
+
     with dbapi.connect(read_only_uri(path)) as con, con.cursor() as cursor:
         cursor.execute(PRAGMA_READ_TRUNCATED)
         cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(_count_batch_rows(path, part))})

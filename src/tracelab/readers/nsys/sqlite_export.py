@@ -95,7 +95,7 @@ class SqliteExport:
                 yield _drop_zero_rows(rows, part.table, diagnostics, lost) if self.cut else rows
             if start > part.last or self.is_sound(part.table):
                 return
-        except (*adbc_scan.SCAN_ERRORS, adbc_scan.ColumnTypeError):
+        except adbc_scan.scan_errors():
             if start > part.last:
                 return
         for rows in self._read_slowly(_remaining_part(part, start), columns, diagnostics, lost):

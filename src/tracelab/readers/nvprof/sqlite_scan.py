@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import adbc_driver_manager
-import adbc_driver_sqlite.dbapi as adbc
 import pyarrow as pa
 
 from tracelab.readers.diagnostics import describe_value
@@ -22,7 +20,6 @@ _FITS: dict[str, Callable[[object], bool]] = {
     "double": lambda value: isinstance(value, float | int),
     "text": lambda value: isinstance(value, str),
 }
-_SCAN_ERRORS = (adbc_driver_manager.Error, pa.ArrowException, OSError)
 
 
 @dataclass(frozen=True)
@@ -119,7 +116,7 @@ def scan_batches(path: Path, query: TableQuery, losses: ReadLosses, batch_rows: 
         for table in _scan_adbc(path, query, batch_rows):
             last = table.column("rowid")[-1].as_py()
             yield table.drop_columns("rowid")
-    except _SCAN_ERRORS:
+    except _scan_errors():
         yield from _scan_rows(path, query, losses, last, batch_rows)
 
 
@@ -127,11 +124,19 @@ def _uri(path: Path) -> str:
     return path.absolute().as_uri() + "?mode=ro&immutable=1"
 
 
+def _scan_errors() -> tuple[type[Exception], ...]:
+    from adbc_driver_manager import Error
+
+    return (Error, pa.ArrowException, OSError)
+
+
 def _scan_adbc(path: Path, query: TableQuery, batch_rows: int) -> Iterator[pa.Table]:
     expected: list[tuple[str, pa.DataType]] = [(field.name, KINDS[field.kind]) for field in query.fields] + [
         ("rowid", pa.int64())
     ]
-    with adbc.connect(_uri(path)) as con, con.cursor() as cursor:
+    from adbc_driver_sqlite import dbapi  # takes longer to import than a small file takes to read
+
+    with dbapi.connect(_uri(path)) as con, con.cursor() as cursor:
         cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(batch_rows)})
         cursor.execute(query.sql())
         with cursor.fetch_record_batch() as reader:
