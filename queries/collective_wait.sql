@@ -10,7 +10,7 @@
 -- title = "Waiting in each collective"
 -- needs = ["kernels"]
 -- subject = "communication"
--- show = ["run", "number", "rank", "collective", "dur_ns", "wait_ns", "transfer_ns", "last_rank"]
+-- show = ["run", "number", "rank", "collective", "dur_ns", "wait_ns", "root_wait_ns", "last_rank", "transfer_ns"]
 -- chart = { kind = "grid", x = "number", y = ["wait_ns"], labels = { number = "collective, in the order of first starts" }, by = "rank", panel = ["run"] }
 -- [params]
 -- common = ["run"]

@@ -10,7 +10,7 @@
 -- /// query
 -- title = "Idle time causes"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches"]
--- show = ["run", "rank", "device", "idle_ns", "idle_ratio", "host_ratio", "dependency_ratio", "overhead_ratio"]
+-- show = ["run", "rank", "device", "window_ns", "host_ns", "dependency_ns", "overhead_ns", "host_op", "unknown_ns"]
 -- chart = { kind = "stacked", x = "rank", y = ["host_ns", "dependency_ns", "overhead_ns", "unknown_ns"], by = "run" }
 -- [params]
 -- common = ["run", "rank", "device", "step_name"]
@@ -47,7 +47,6 @@
 -- when = "host_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "host_ns"
 -- cost = { ns = "host_ns", adds = true, topics = ["host", "data"], detail = 1 }
--- next = "launch_latency"
 -- text = "{where} waits for the host for {host_ns of window_ns} of its window[, worst in step {host_step}][; over half of that, {host_op_ns}, passes before what {host_op} launches]."
 -- every = "{where} wait for the host for {host_ns of window_ns} of their windows[, worst in step {host_step} of rank {rank}][; on rank {rank} over half of that, {host_op_ns}, passes before what {host_op} launches]."
 -- step = "host_step"
