@@ -247,6 +247,19 @@ def test_python_has_the_text_the_rows_and_html(lab: Path) -> None:
     assert set(units.values()) == {"ratio"}
 
 
+def test_all_findings_of_many_runs_are_listed_whole(first: RunSummary) -> None:
+    runs = [replace(first, run=f"r{number}") for number in range(20)]
+    lines = list(summary_lines(runs, 100, most_leads=None, is_whole=True))
+    assert sum("GPU busy" in line for line in lines) == 20
+    assert [line for line in lines if line in {each.run for each in runs}] == [each.run for each in runs]
+
+
+@pytest.mark.parametrize("command", ["summary", "doctor"])
+def test_help_states_the_format_in_a_pipe(command: str) -> None:
+    text = " ".join(CliRunner().invoke(main, [command, "--help"]).stdout.split())
+    assert "[default: by the suffix of -o; table, in a pipe too]" in text
+
+
 def test_no_line_is_wider_than_the_terminal(first: RunSummary) -> None:
     lines = list(summary_lines([first], 80))
     assert max(len(line) for line in lines if ": tracelab " not in line and "Evidence" not in line) <= 80

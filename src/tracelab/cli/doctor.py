@@ -50,7 +50,7 @@ class Doctor(click.Command):
             )
 
 
-@click.command(cls=Doctor, epilog=_EPILOG, params=[options.STORE, *options.OUTPUT])
+@click.command(cls=Doctor, epilog=_EPILOG, params=[options.STORE, *options.TEXT_OUTPUT])
 @click.argument("paths", nargs=-1, metavar="[PATH]…")
 @click.option("--run", metavar="NAME", help="Only this run.")
 @click.option("--check", "codes", multiple=True, metavar="CODE", help="Only findings with this code; repeatable.")

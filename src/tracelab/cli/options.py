@@ -13,20 +13,28 @@ STORE = click.Option(
     metavar="DIR|URL",
     help="The store.  [default: $TRACELAB_STORE, else ./lab]",
 )
-OUTPUT: tuple[click.Option, ...] = (
-    click.Option(
-        ["--format", "fmt"],
-        type=click.Choice(FORMATS),
-        help="Format of the output.  [default: by the suffix of -o; table on a terminal, csv in a pipe]",
-    ),
-    click.Option(
-        ["-o", "--output"],
-        type=click.Path(path_type=Path, dir_okay=False),
-        metavar="FILE",
-        help="Write to a file instead of the terminal.",
-    ),
-    click.Option(["--force"], is_flag=True, help="Overwrite existing files."),
-)
+
+
+def _output_options(default: str) -> tuple[click.Option, ...]:
+    return (
+        click.Option(
+            ["--format", "fmt"],
+            type=click.Choice(FORMATS),
+            help=f"Format of the output.  [default: by the suffix of -o; {default}]",
+        ),
+        click.Option(
+            ["-o", "--output"],
+            type=click.Path(path_type=Path, dir_okay=False),
+            metavar="FILE",
+            help="Write to a file instead of the terminal.",
+        ),
+        click.Option(["--force"], is_flag=True, help="Overwrite existing files."),
+    )
+
+
+OUTPUT = _output_options("table on a terminal, csv in a pipe")
+TEXT_OUTPUT = _output_options("table, in a pipe too")
+"""Those of commands that print text for people, also where it is piped."""
 ALIGNED = click.Option(
     ["--aligned"],
     is_flag=True,

@@ -25,7 +25,7 @@ Examples:
 """
 
 
-@click.command(epilog=_EPILOG, params=[options.STORE, *options.OUTPUT, options.ALIGNED, *options.SCOPE])
+@click.command(epilog=_EPILOG, params=[options.STORE, *options.TEXT_OUTPUT, options.ALIGNED, *options.SCOPE])
 @click.argument("names", nargs=-1, metavar="[RUN]…")
 @click.option("--run", "runs", multiple=True, metavar="NAME", help="Only this run; repeatable.")
 @click.option(
@@ -50,6 +50,7 @@ def command(
     ranks, or of all steps). A symptom that a listed cause explains is not listed again. What the run takes without a
     cause is computed by the query what_if. Of more than three runs each has two lines. Of a store with more than twelve
     those are listed that lose most to a cause, or whose step time is unlike that of runs with the same settings.
+    With --all-findings each run is listed whole.
 
     """
     if names and runs:
@@ -69,4 +70,7 @@ def command(
     else:
         most = None if all_findings else MOST_LEADS
         every = all_runs or bool(names or runs)
-        emit_lines(answer, lambda width: summary_lines(summaries, width, most_leads=most, all_runs=every))
+        emit_lines(
+            answer,
+            lambda width: summary_lines(summaries, width, most_leads=most, all_runs=every, is_whole=all_findings),
+        )

@@ -47,16 +47,21 @@ class Summaries(tuple[RunSummary, ...]):
 
 
 def summary_lines(
-    summaries: Sequence[RunSummary], width: int, *, most_leads: int | None = MOST_LEADS, all_runs: bool = False
+    summaries: Sequence[RunSummary],
+    width: int,
+    *,
+    most_leads: int | None = MOST_LEADS,
+    all_runs: bool = False,
+    is_whole: bool = False,
 ) -> Iterator[str]:
     """Yield the lines of the summaries, wrapped to a width; `most_leads` None lists all findings.
 
-    Few runs are whole, more have two lines each, and of many the runs that matter are listed, unless `all_runs`. Each
-    command has a line of its own, however long, to be copied whole.
+    Few runs are whole, more have two lines each, and of many the runs that matter are listed, unless `all_runs`; with
+    `is_whole` all are whole. Each command has a line of its own, however long, to be copied whole.
     """
-    if len(summaries) > MOST_LISTED and not all_runs:
+    if len(summaries) > MOST_LISTED and not (all_runs or is_whole):
         yield from _overview_lines(summaries, width)
-    elif len(summaries) > MOST_WHOLE:
+    elif len(summaries) > MOST_WHOLE and not is_whole:
         ordered = order_runs(summaries)
         for each in ordered:
             yield from _short_lines(each, width)
