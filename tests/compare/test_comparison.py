@@ -341,7 +341,13 @@ def test_python_returns_rows_and_the_verdict(store: Path) -> None:
     ("words", "code", "problem"),
     [
         (("main",), 2, "name the candidate: CANDIDATE, or --candidate-runs PATTERN"),
-        (("main", "new", "--base-runs", "main"), 2, "name the base: BASE, or --base-runs PATTERN"),
+        (("--candidate-runs", "new"), 2, "name the base: BASE, or --base-runs PATTERN"),
+        (
+            ("main", "new", "--base-runs", "main"), 2,
+            "the base is given twice, as main and by --base-runs; omit one of the two",
+        ),
+        (("main", "new", "--step-name", "("), 2, "--step-name '(' is no regular expression: missing ): ("),
+        (("main", "new", "--step-name", "no_such"), 3, "--step-name 'no_such' finds no range of main, new;"),
         (("main", "main"), 2, "main is in base and candidate; name different runs"),
         (("main", "mian"), 3, "the store has no run 'mian'; nearest: main"),
         (("main", "--candidate-runs", "x*"), 3, "x*: the store has no such run; it has main, main-2, new"),

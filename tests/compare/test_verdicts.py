@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.properties import examples
 from tracelab.compare import notes
 from tracelab.compare.gates import FAILED, PASSED, UNDECIDED, Gate, check_gate, parse_gate
+from tracelab.compare.sentences import gate_sentence
 from tracelab.compare.verdicts import MetricRow, judge
 from tracelab.errors import UsageError
 
@@ -177,6 +178,21 @@ def test_gate_fails_only_where_the_whole_interval_lies_above_it(factor: float, p
     base = exact(99.8, 99.9, 100, 100.1, 100.2)
     rows = judge(["step_time"], base, exact(*(factor * each["step_time"][0] for each in base)))
     assert check_gate(Gate("step_time", percent), rows).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("factor", "percent", "reason"),
+    [
+        (1.1, 15, "passed, a larger growth is excluded"),
+        (0.9, 0, "passed, it is faster"),
+        (1.0, 0, "passed, a growth above 0.5 % is excluded, and a smaller one is no difference"),
+    ],
+)
+def test_gate_that_passes_states_what_is_excluded(factor: float, percent: float, reason: str) -> None:
+    base = exact(99.8, 99.9, 100, 100.1, 100.2)
+    rows = judge(["step_time"], base, exact(*(factor * each["step_time"][0] for each in base)))
+    sentence = gate_sentence(check_gate(Gate("step_time", percent), rows))
+    assert sentence.startswith(f"Gate 'step_time > {percent}%' {reason} (")
 
 
 def test_gate_of_single_recordings_is_undecided() -> None:

@@ -146,7 +146,9 @@ command.params += [options.STORE, *options.LIMITS]
 
 def _side(name: str | None, patterns: tuple[str, ...], side: str) -> tuple[str, ...]:
     """Return the names and patterns of one side. Raises UsageError for none, and for both forms."""
-    if (name is None) == (not patterns):
+    if name is not None and patterns:
+        raise UsageError(f"the {side} is given twice, as {name} and by --{side}-runs; omit one of the two")
+    if name is None and not patterns:
         raise UsageError(f"name the {side}: {side.upper()}, or --{side}-runs PATTERN")
     return patterns or (str(name),)
 

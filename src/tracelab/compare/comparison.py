@@ -121,6 +121,8 @@ def compare_source(source: fetch.Source, request: Request) -> Comparison:
     facts = comparability.compare_facts(described[0], described[1], shapes, request.allow_different, described[2])
     answers = source.answers()
     runs = list(dict.fromkeys([*request.base, *request.candidate, *request.noise]))
+    if request.step_name is not None:
+        _check_step_name(answers, runs, request.step_name)
     unit, every = recordings.build_recordings(answers, runs)
     by_run = {each.run: each for each in every}
     base, candidate, noise = (
@@ -182,6 +184,16 @@ def _check_request(request: Request) -> None:
     for fact in request.allow_different:
         if fact not in comparability.ALLOWABLE:
             raise UsageError(f"--allow-different {fact}: expected one of {', '.join(comparability.ALLOWABLE)}")
+
+
+def _check_step_name(answers: fetch.Answers, runs: Sequence[str], step_name: str) -> None:
+    """Raise NoDataError where no range of a run has the requested name: its whole windows would be compared."""
+    with_steps = set(answers.steps["run"]) if answers.steps.height else set()
+    if without := [run for run in runs if run not in with_steps]:
+        raise NoDataError(
+            f"--step-name {step_name!r} finds no range of {execute.list_first(without)}; `tracelab query nvtx_sum` "
+            "lists the ranges"
+        )
 
 
 def _explain_gates(

@@ -119,6 +119,8 @@ def open_source(
     with session.connect(store, referenced="\n".join([*texts, _MEMORY_PEAKS, _KERNEL_CLASSES]), runs=runs) as con:
         con.execute("set enable_progress_bar = false").fetchall()
         execution.limit_memory(con, memory_limit)
+        if step_name is not None:
+            execute.check_pattern(con, "step-name", step_name)
         with integrity.explain_read_errors(store):
             yield Source(con, step_name, timeout_s)
 

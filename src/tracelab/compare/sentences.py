@@ -192,11 +192,20 @@ def gate_sentence(result: GateResult) -> str:
     facts = f"{format_change(result.row)}, {_interval_text(result.row)}"
     why = {
         FAILED: "the whole interval lies above",
-        PASSED: "a larger growth is excluded",
+        PASSED: _excluded(result),
         UNDECIDED: "neither proven nor excluded",
     }
     verdict = "is undecided" if result.verdict == UNDECIDED else result.verdict
     return f"Gate '{result.gate}' {verdict}, {why[result.verdict]} ({facts})."
+
+
+def _excluded(result: GateResult) -> str:
+    """Return why a gate passed: growth up to LEAST_EFFECT is no difference, even if the gate is lower."""
+    if result.row is not None and result.row.verdict == FASTER:
+        return "it is faster"
+    if result.gate.percent < 100 * LEAST_EFFECT:
+        return f"a growth above {_percent(LEAST_EFFECT)} is excluded, and a smaller one is no difference"
+    return "a larger growth is excluded"
 
 
 def floor_sentence(comparison: Comparison) -> str:

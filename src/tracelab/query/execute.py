@@ -223,11 +223,16 @@ def _check_patterns(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping
         pattern = bound[param.name]
         if not param.is_pattern or pattern in (None, param.default):
             continue
-        try:
-            con.execute("select regexp_matches('', $pattern)", {"pattern": pattern}).fetchall()
-        except duckdb.InvalidInputException as error:
-            option, reason = param.name.replace("_", "-"), str(error).removeprefix("Invalid Input Error: ")
-            raise UsageError(f"--{option} {pattern!r} is no regular expression: {reason}") from error
+        check_pattern(con, param.name.replace("_", "-"), str(pattern))
+
+
+def check_pattern(con: duckdb.DuckDBPyConnection, option: str, pattern: str) -> None:
+    """Raise UsageError, with the option's name, for text that is not a valid regular expression."""
+    try:
+        con.execute("select regexp_matches('', $pattern)", {"pattern": pattern}).fetchall()
+    except duckdb.InvalidInputException as error:
+        reason = str(error).removeprefix("Invalid Input Error: ")
+        raise UsageError(f"--{option} {pattern!r} is no regular expression: {reason}") from error
 
 
 def needed_tables(query: Query, bound: Mapping[str, Value]) -> tuple[str, ...]:
