@@ -145,6 +145,7 @@ def build_graph(relations: Relations, check: Callable[[], None]) -> Graph:
     nodes.await_threads(*dependencies.handovers(cpu, segments, ~silent))
     nodes.await_gpu(cpu, segments, waiting, awaited)
     nodes.await_ranks(last)
+    segments, launches = replace(segments), replace(launches)  # without the keys that they keep for searches
     return Graph(
         recording, segments, launches, start, end, nodes.since, nodes.before, nodes.bound, nodes.gap, nodes.cause,
         plain,
