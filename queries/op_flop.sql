@@ -7,8 +7,8 @@
 -- once. `least_bytes` reads each tensor once and writes each result once, so that most_flop_per_byte is an upper bound of the
 -- intensity. Kernels that a graph replays count at the ops of its capture, where 95 % of their names agree (see graph_replays);
 -- their busy_ns is gpu_ns. While a graph is captured, ops launch nothing that runs: `captured_calls` of a row have FLOPs and no
--- gpu_ns. Ops whose weights or caches are no arguments have no formula: vllm::moe_forward, vllm::unified_attention. Shapes have
--- to be recorded: record_shapes=True of the PyTorch profiler.
+-- gpu_ns. Ops whose weights or caches are no arguments, as fused MoE layers and paged attention, have no formula. Shapes have to
+-- be recorded: record_shapes=True of the PyTorch profiler.
 -- /// query
 -- title = "FLOPs by shapes"
 -- needs = ["ops"]

@@ -184,6 +184,8 @@ def _check_report_rules(con: DuckDBPyConnection, query: spec.Query, empty: pa.Ta
 
 def _expected_type(field: pa.Field) -> pa.DataType:
     """Return the type of a column by its name: counts, times and bytes are whole, ratios are doubles."""
+    if field.name.startswith("is_"):  # true or false
+        return pa.bool_()
     if field.name in {"rank", "device", "DevId"}:
         return pa.int32()
     if field.name.endswith("value") and pa.types.is_string(field.type):  # of a setting, which may be a word
