@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -124,3 +125,35 @@ def test_a_task_of_srun_that_fails_is_the_status(tmp_path: Path) -> None:
     code, content = run_tasks(tmp_path, "--profiler", "none", "--", "sh", "-c", "exit $((4 * SLURM_PROCID))")
     assert (code, content["status"], content["error"]) == (4, "failed", "rank 1: ended with exit code 4")
     assert {rank: entry["status"] for rank, entry in content["ranks"].items()} == {"0": "ok", "1": "failed"}
+
+
+@pytest.mark.parametrize(("signals", "code"), [(1, 3), (2, 128 + signal.SIGTERM)])
+def test_ctrl_c_reaches_the_program_and_a_second_one_terminates_it(tmp_path: Path, signals: int, code: int) -> None:
+    script = tmp_path / "script.py"
+    saving = "print('saving', flush=True); time.sleep(0.2 if sys.argv[1] == '1' else 60); sys.exit(3)"
+    script.write_text(
+        "import sys, time\ntry:\n    print('begun', flush=True); time.sleep(60)\n"
+        f"except KeyboardInterrupt:\n    {saving}"
+    )
+    command = [sys.executable, "-m", "tracelab", "collect", "run", "--profiler", "none", "--out", str(tmp_path)]
+    command += ["--run", "r", "--sample-s", "0", "--", sys.executable, str(script), str(signals)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as collector:
+        assert collector.stdout is not None
+        for line in ("begun\n", "saving\n")[:signals]:
+            assert collector.stdout.readline() == line
+            collector.send_signal(signal.SIGINT)
+        assert collector.stdout.read() == ("saving\n" if signals == 1 else "")
+        assert collector.wait() == code
+    content = json.loads((tmp_path / "r" / "run.json").read_text())
+    assert (content["status"], content["error"]) == ("failed", "interrupted")
+
+
+def test_a_scheduler_that_ends_the_collector_is_named(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tracelab", "collect", "run", "--profiler", "none", "--out", str(tmp_path)]
+    command += ["--run", "r", "--sample-s", "0", "--", "sh", "-c", "echo begun; exec sleep 60"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as collector:
+        assert collector.stdout is not None
+        assert collector.stdout.readline() == "begun\n"
+        collector.terminate()
+        assert collector.communicate()[1].endswith("/r: failed; interrupted by SIGTERM\n")
+    assert collector.returncode == 128 + signal.SIGTERM

@@ -67,7 +67,8 @@ def command(*, command: tuple[str, ...], profilers: tuple[str, ...], tag: tuple[
     for the window, the recording begins with the program and ends with it, but after 20 optimizer steps or 30 s at
     the latest. --wait, --active and --cycles count steps of the first optimizer.
 
-    The exit code is that of COMMAND; where it is 0 and the recording failed, 1.
+    The exit code is that of COMMAND; where it is 0 and the recording failed, 1. Ctrl-C interrupts COMMAND, which has
+    20 s to end; a second one terminates it.
     """
     from tracelab.collect.program.run import run_program
     from tracelab.collect.program.settings import ProgramSettings
@@ -83,9 +84,10 @@ def command(*, command: tuple[str, ...], profilers: tuple[str, ...], tag: tuple[
     for result in results:
         explanation = "".join(f"; {each}" for each in (result.error, result.note) if each)
         print_lines(f"tracelab: {result.folder}: {result.status}{explanation}", err=True)
-    interrupted = next((result.interrupted for result in results if result.interrupted is not None), None)
+    interrupted = next((result for result in results if result.interrupted is not None), None)
     if interrupted is not None:
-        raise click.exceptions.Exit(INTERRUPTED_BY.get(interrupted, 130))
+        by_signal = INTERRUPTED_BY.get(interrupted.interrupted or 0, 130)
+        raise click.exceptions.Exit(by_signal if interrupted.exit_code is None else interrupted.exit_code)
     failed = [result for result in results if result.status != "ok"]
     if failed:
         raise click.exceptions.Exit(next((result.exit_code for result in failed if result.exit_code), 1))

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -35,6 +35,16 @@ class Interrupted(BaseException):
         super().__init__(signal.Signals(number).name)
         self.number = number
         self.at_s = time.monotonic()
+        self.is_repeated = False
+
+    def repeat(self, _number: int, _frame: FrameType | None) -> None:
+        """Handle a further signal, which ends the wait for a program that the first one interrupts."""
+        self.is_repeated = True
+
+    @property
+    def cause(self) -> str:
+        """What ended the run, in words."""
+        return "interrupted" if self.number == signal.SIGINT else f"interrupted by {signal.Signals(self.number).name}"
 
 
 @dataclass(frozen=True)
@@ -74,6 +84,10 @@ class Worker:
                 os.kill(int((self.scratch / "pid").read_text()), signal.SIGTERM)
                 return
             self.process.terminate()
+
+    def interrupt(self) -> bool:
+        """Pass Ctrl-C on, and return whether the process may end by itself; a rank saves on SIGTERM instead."""
+        return False
 
     def kill(self) -> None:
         """Kill its session, with everything that it started."""
@@ -142,20 +156,30 @@ def supervise(workers: Sequence[Worker], timeout_s: float | None) -> list[Proces
                     saved |= {worker.rank: now for worker in running if worker.saves}
                 kill([worker for worker in running if now - saved.get(worker.rank, terminated) >= GRACE_S])
             time.sleep(_POLL_S)
-    except BaseException:
-        shut_down(workers)
+    except BaseException as error:
+        shut_down(workers, error if isinstance(error, Interrupted) else None)
         raise
     kill(workers)  # processes that a worker left running: data loaders, a profiler's helpers
     return [ProcessExit(worker.rank, worker.process.returncode, why, read_tail(worker.log)) for worker in workers]
 
 
-def shut_down(workers: Sequence[Worker]) -> None:
-    """Terminate all, wait for them to save, and kill those that do not end."""
+def shut_down(workers: Sequence[Worker], interruption: Interrupted | None = None) -> None:
+    """Terminate all, wait for them to save, and kill those that do not end.
+
+    Ctrl-C first interrupts those that accept it; they have the same time, or until it is pressed again.
+    """
+    if interruption is not None and interruption.number == signal.SIGINT:
+        interrupted = [worker for worker in workers if worker.interrupt()]
+        _wait_for_end(interrupted, lambda: interruption.is_repeated)
     terminate(workers)
-    until = time.monotonic() + GRACE_S
-    while any(worker.process.poll() is None for worker in workers) and time.monotonic() < until:
-        time.sleep(_POLL_S)
+    _wait_for_end(workers)
     kill(workers)
+
+
+def _wait_for_end(workers: Sequence[Worker], is_canceled: Callable[[], bool] = lambda: False) -> None:
+    until = time.monotonic() + GRACE_S
+    while any(worker.process.poll() is None for worker in workers) and time.monotonic() < until and not is_canceled():
+        time.sleep(_POLL_S)
 
 
 def terminate(workers: Sequence[Worker]) -> None:
@@ -182,12 +206,13 @@ def read_tail(path: Path) -> str:
 
 @contextlib.contextmanager
 def raise_on_signals() -> Iterator[None]:
-    """Raise `Interrupted` on the first Ctrl-C, SIGTERM or closed terminal; ignore later ones during cleanup."""
+    """Raise `Interrupted` on the first Ctrl-C, SIGTERM or closed terminal; it counts later ones during cleanup."""
 
     def raise_interrupted(number: int, _frame: FrameType | None) -> None:
+        interruption = Interrupted(number)
         for each in before:
-            signal.signal(each, signal.SIG_IGN)
-        raise Interrupted(number)
+            signal.signal(each, interruption.repeat)
+        raise interruption
 
     before = {number: signal.signal(number, raise_interrupted) for number in _handled_signals()}
     try:

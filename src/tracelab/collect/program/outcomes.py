@@ -42,6 +42,8 @@ class ProgramEnd:
     hook_error: str = ""
     errors: str = ""
     """The end of what the program printed to its standard error."""
+    interruption: str = "interrupted"
+    """What interrupted it, in words."""
 
 
 def choose_records(records: Iterable[Record]) -> dict[int, Record]:
@@ -95,7 +97,7 @@ def program_outcomes(program: ProgramEnd, chosen: Mapping[int, Record]) -> dict[
     if program.end.why == "interrupted":
         for outcome in outcomes.values():
             if outcome["status"] != "ok":
-                outcome |= {"status": "failed", "error": "interrupted"}
+                outcome |= {"status": "failed", "error": program.interruption}
     _note_missing_recordings(program, outcomes)
     return outcomes
 
@@ -130,7 +132,7 @@ def _rank_status(program: ProgramEnd, record: Record, code: int | None) -> dict[
     if record.get("terminated"):
         if end.why == "timeout":
             return {"status": "timeout", "error": f"reached the time limit; {_describe_kept(record)}"} | at
-        why = "interrupted" if end.why == "interrupted" else _TERMINATED
+        why = program.interruption if end.why == "interrupted" else _TERMINATED
         return {"status": "failed", "error": why, "collateral": end.why != "interrupted"} | at
     if "status" in record:
         return {"status": record["status"], "error": status.hide_home(str(record.get("error")))} | at
@@ -173,7 +175,7 @@ def _own_end(program: ProgramEnd) -> dict[str, Any]:
     """Return status and error of the program's first process."""
     end = program.end
     if end.why == "interrupted":
-        return {"status": "failed", "error": "interrupted"}
+        return {"status": "failed", "error": program.interruption}
     if end.why == "timeout":
         return {"status": "timeout", "error": "reached the time limit"}
     if end.code == 0:

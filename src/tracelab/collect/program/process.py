@@ -53,6 +53,17 @@ class ProgramWorker(Worker):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGTERM)
 
+    def interrupt(self) -> bool:
+        """Send SIGINT to what a terminal's Ctrl-C would reach; under nsys or ncu to the program alone."""
+        pids = recorded_pids(self.processes) if self.is_wrapped else []
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGINT)
+        if not pids and self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGINT)
+        return True
+
     def kill(self) -> None:
         """Kill every process of the program, and pass on the rest of its output."""
         super().kill()

@@ -178,18 +178,21 @@ def _run_command(
         end = ProcessExit(0, 1, "itself", "")
         try:
             with raise_on_signals(), _sample_node(settings, folder, task):
-                if signals:
-                    raise signals[0]
+                _raise_first(signals)
                 task_file = _write_task(settings, profiler, folder, processes)
-                worker = _start(settings, capture, task_file, scratch)
+                with defer_signals() as late:  # one between the start and its result would lose the program
+                    worker = _start(settings, capture, task_file, scratch)
+                _raise_first(late)
                 with end_with_collector(worker.process.pid, processes, temp_folders.process_folder()):
                     (end,) = supervise([worker], settings.timeout_s)
         except Interrupted as interruption:
             interrupted = interruption.number
             signals.append(interruption)
             if worker is None:
-                return _ProgramRan({own: {"status": "failed", "error": "interrupted before it started"}}, interrupted)
-            shut_down([worker])
+                return _ProgramRan(
+                    {own: {"status": "failed", "error": f"{interruption.cause} before it started"}}, interrupted
+                )
+            shut_down([worker], interruption)
             end = ProcessExit(0, worker.process.returncode, "interrupted", read_tail(worker.log))
         except OSError as error:
             places = disk_errors.WritePaths(folder, scratch)
@@ -206,6 +209,7 @@ def _run_command(
             python_started=(processes / "python-started").exists(),
             hook_error=_read_text(processes / "hook-error"),
             errors=read_tail(worker.errors),
+            interruption=signals[0].cause if signals else "interrupted",
         )
         outcomes = program_outcomes(program, chosen)
         if not chosen:  # the outcome of the command, which has no rank
@@ -219,8 +223,14 @@ def _run_command(
         if any(outcome["status"] != "ok" for outcome in outcomes.values()):
             keep_log(scratch / "log", folder / f"rank{min(outcomes)}.log")
         shutil.rmtree(processes, ignore_errors=True)
-    exit_code = None if end.why != "itself" else end.code if end.code >= 0 else _SIGNAL_EXIT - end.code
+    ended = end.why in ("itself", "interrupted")
+    exit_code = None if not ended else end.code if end.code >= 0 else _SIGNAL_EXIT - end.code
     return _ProgramRan(outcomes, interrupted, describe_end(chosen, files), exit_code)
+
+
+def _raise_first(signals: list[Interrupted]) -> None:
+    if signals:
+        raise signals[0]
 
 
 def _start(settings: ProgramSettings, capture: nvidia.Capture | None, task: Path, scratch: Path) -> ProgramWorker:
