@@ -79,17 +79,14 @@ names as materialized (  -- the expressions look at each distinct name once
     from (select name from op_kinds union select distinct name from marked)
     where layer is not null or is_step
 ),
-program_starts as materialized (
-    select a.run, a.source, a.rank, max(a.end_ns) as end_ns
-    from marked as a
-    where a.name = 'Program start'
-        and exists (
-            select 1
-            from marked as s
-            join names as n using (name)
-            where n.is_step and s.run = a.run and s.source = a.source and s.rank = a.rank and s.start_ns >= a.end_ns
-        )
-    group by a.run, a.source, a.rank
+marked_steps as not materialized (
+    select m.run, m.source, m.rank, m.start_ns
+    from marked as m
+    join names as n using (name)
+    where n.is_step
+),
+starts as materialized (
+    from program_starts('marked', 'marked_steps')
 ),
 layered_whole as not materialized (
     select o.run, o.source, o.rank, o.pid, o.tid, o.start_ns, o.end_ns, coalesce(n.layer, 5) as layer
@@ -111,13 +108,7 @@ layered_whole as not materialized (
     where matches(run, $run) and matches(rank, $rank)
 ),
 layered as not materialized (
-    select
-        l.run, l.source, l.rank, l.pid, l.tid,
-        case when p.end_ns is null then l.start_ns else greatest(l.start_ns, p.end_ns) end as start_ns,
-        l.end_ns, l.layer
-    from layered_whole as l
-    left join program_starts as p on l.run = p.run and l.source = p.source and l.rank = p.rank
-    where p.end_ns is null or l.end_ns > p.end_ns
+    from after_program_start('layered_whole', 'starts')
 ),
 seen as materialized (  -- the threads of a source; a NULL start or end of one without a row of valid times
     select

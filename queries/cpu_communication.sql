@@ -1,7 +1,8 @@
 -- Communication between processes on the CPU, by gloo, MPI or UCC, and how much of it no computing hides.
 -- A row is one run, rank and kind of collective; `all` is all of them together. A range whose name begins with gloo:, mpi: or
 -- ucc:, or with MPI_, is communication. A rank computes while an op runs on any of its threads that is neither of c10d nor of
--- the autograd engine, or a kernel on its GPU; exposed is the rest. The waiting for other ranks is included.
+-- the autograd engine, or a kernel on its GPU; exposed is the rest. The waiting for other ranks is included. Where a range
+-- `Program start` of `tracelab collect run` precedes the steps, all begins at its end, as in `cpu_breakdown`.
 -- /// query
 -- title = "Communication on the CPU"
 -- needs = ["annotations", "ops"]
@@ -17,7 +18,7 @@
 -- dur_ns = "common"
 -- busy_ns = "Time in which one of them runs."
 -- exposed_ns = "Part of busy_ns in which the rank computes nothing."
--- window_ns = "First start to last end of the ops, kernels and communication of the rank."
+-- window_ns = "First start to last end of the ops, kernels and communication of the rank, after the start of its program."
 -- of_window_ratio = "busy_ns / window_ns."
 -- exposed_ratio = "exposed_ns / window_ns."
 -- exposed_kind = "Of all: the kind with most of exposed_ns."
@@ -40,7 +41,18 @@
 -- step = "exposed_step"
 -- advice = "Overlap it with the backward pass (DDP's buckets), send less, or look for the rank that enters last."
 -- ///
-with spans as (
+with marked as (
+    select run, source, rank, pid, name, scope, start_ns, end_ns
+    from annotations
+    where matches(run, $run) and matches(rank, $rank)
+),
+steps as materialized (
+    from steps_of('marked', $step_name)
+),
+starts as materialized (
+    from program_starts('marked', 'steps')
+),
+spans as (
     select run, source, rank, name, start_ns, end_ns, dur_ns from annotations
     where scope = 'cpu' and matches(run, $run) and matches(rank, $rank)
     union all
@@ -52,7 +64,7 @@ communication as materialized (
         run, source, rank, null::int as device, start_ns, end_ns, dur_ns,
         lower(regexp_extract(name, '^(gloo|mpi|ucc):|^(MPI)_', 0)) as prefix,
         cpu_collective(name) as collective
-    from spans
+    from after_program_start('spans', 'starts')
     where is_cpu_communication(name)
 ),
 parts as materialized (
@@ -60,21 +72,13 @@ parts as materialized (
     union all
     select run, source, rank, device, start_ns, end_ns, dur_ns, prefix, 'all' from communication
 ),
-marked as (
-    select run, source, rank, pid, name, scope, start_ns, end_ns
-    from annotations
-    where matches(run, $run) and matches(rank, $rank)
-),
-steps as materialized (
-    from steps_of('marked', $step_name)
-),
 labelled as (
     select run, source, rank, device, start_ns, end_ns, 'all' as part, collective as label from communication
 ),
 in_steps as materialized (
     from with_entered_step('labelled', 'steps')
 ),
-computing as (
+computing_whole as (
     select run, source, rank, null::int as device, start_ns, end_ns
     from ops
     where is_computing_op(name)
@@ -83,6 +87,9 @@ computing as (
     select run, source, rank, null, start_ns, end_ns
     from kernels
     where run in (select run from communication) and matches(run, $run) and matches(rank, $rank)
+),
+computing as (
+    from after_program_start('computing_whole', 'starts')
 ),
 measured as (  -- in one sweep
     select run, source, rank, device, start_ns, end_ns, part from parts

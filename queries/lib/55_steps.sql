@@ -214,3 +214,23 @@ _changes as (
 )
 select slot, dur_ns, layer
 from layers_in_slots('_changes', slots);
+
+-- program_starts(marks, steps): where the start of a program ends that `tracelab collect run` recorded, of each source that
+-- has steps (run, source, rank, start_ns) after it.
+create or replace macro program_starts(marks, steps) as table
+select m.run, m.source, m.rank, max(m.end_ns) as end_ns
+from query_table(marks) as m
+where m.name = 'Program start'
+    and exists (
+        select 1
+        from query_table(steps) as s
+        where s.run = m.run and s.source = m.source and s.rank = m.rank and s.start_ns >= m.end_ns
+    )
+group by m.run, m.source, m.rank;
+
+-- after_program_start(relation, starts): the rows of a relation that end after the start of their program, from there on.
+create or replace macro after_program_start(relation, starts) as table
+select r.* replace (case when r.start_ns < p.end_ns then p.end_ns else r.start_ns end as start_ns)
+from query_table(relation) as r
+left join query_table(starts) as p on r.run = p.run and r.source = p.source and r.rank = p.rank
+where (r.end_ns > p.end_ns) is not false;
