@@ -14,26 +14,22 @@ STORE = click.Option(
     help="The store.  [default: $TRACELAB_STORE, else ./lab]",
 )
 
-
-def _output_options(default: str) -> tuple[click.Option, ...]:
-    return (
-        click.Option(
-            ["--format", "fmt"],
-            type=click.Choice(FORMATS),
-            help=f"Format of the output.  [default: by the suffix of -o; {default}]",
-        ),
-        click.Option(
-            ["-o", "--output"],
-            type=click.Path(path_type=Path, dir_okay=False),
-            metavar="FILE",
-            help="Write to a file instead of the terminal.",
-        ),
-        click.Option(["--force"], is_flag=True, help="Overwrite existing files."),
-    )
-
-
-OUTPUT = _output_options("table on a terminal, csv in a pipe")
-TEXT_OUTPUT = _output_options("table, in a pipe too")
+_FORMAT_NAMES, _FORMATS = ["--format", "fmt"], click.Choice(FORMATS)
+_TO_FILE: tuple[click.Option, ...] = (
+    click.Option(
+        ["-o", "--output"],
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="Write to a file instead of the terminal.",
+    ),
+    click.Option(["--force"], is_flag=True, help="Overwrite existing files."),
+)
+_DEFAULT = "Format of the output.  [default: by the suffix of -o; {}]"
+OUTPUT = (
+    click.Option(_FORMAT_NAMES, type=_FORMATS, help=_DEFAULT.format("table on a terminal, csv in a pipe")),
+    *_TO_FILE,
+)
+TEXT_OUTPUT = (click.Option(_FORMAT_NAMES, type=_FORMATS, help=_DEFAULT.format("table, in a pipe too")), *_TO_FILE)
 """Those of commands that print text for people, also where it is piped."""
 ALIGNED = click.Option(
     ["--aligned"],
