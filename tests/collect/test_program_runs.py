@@ -29,7 +29,7 @@ from tracelab.collect.recording.profilers import KinetoOptions
 from tracelab.collect.recording.ranks import Rank, find_rank
 from tracelab.collect.recording.window import Window
 from tracelab.collect.run_end import Result
-from tracelab.errors import UsageError
+from tracelab.errors import TracelabError, UsageError
 from tracelab.ingest import pipeline
 from tracelab.query.library import library
 from tracelab.report.answers import open_report_session
@@ -366,12 +366,12 @@ def test_several_profilers_record_runs_that_queries_join_by_their_program(
 
 
 @pytest.mark.usefixtures("_processes")
-def test_seconds_become_options_of_nsys_and_a_refusal_of_ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seconds_become_options_of_nsys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in environ().items():
         monkeypatch.setenv(name, value)
     options: dict[str, Any] = {"sample_s": 0, "out": tmp_path, "window": Window(after_s=1.5, for_s=2)}
     command = (sys.executable, str(PROGRAM), *STEP)
-    nsys, ncu = run_program(ProgramSettings(command, ("nsys", "ncu"), run="r", **options))
+    (nsys,) = run_program(ProgramSettings(command, ("nsys",), run="r", **options))
     words = described(nsys)["capture"]["tool_command"]
     assert [word for word in words if word.startswith(("--delay", "--duration", "--kill", "--wait"))] == [
         "--delay=2",
@@ -379,10 +379,15 @@ def test_seconds_become_options_of_nsys_and_a_refusal_of_ncu(tmp_path: Path, mon
         "--kill=none",
         "--wait=all",
     ]
-    assert (ncu.status, ncu.error) == (
-        "profiler_error",
-        "ncu cannot record by seconds; choose --wait and --active, or no window",
-    )
+
+
+def test_a_missing_profiler_is_refused_before_the_first_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRACELAB_NSYS", str(tmp_path / "nsys"))
+    with pytest.raises(TracelabError, match="nsys cannot be started: No such file or directory"):
+        run_program(ProgramSettings(("true",), ("none", "nsys"), out=tmp_path / "runs", run="r", sample_s=0))
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_program_that_is_stuck_in_a_library_ends_at_the_time_limit_and_names_its_loss(tmp_path: Path) -> None:
@@ -444,6 +449,7 @@ def test_run_json_has_neither_folders_nor_secrets_of_the_command() -> None:
         ({"window": Window(cycles=2)}, "--cycles needs --wait or --after-s"),
         ({"window": Window(on_demand=True, cycles=2)}, "remove --cycles"),
         ({"window": Window(active=0)}, "must be above 0"),
+        ({"profilers": ("kineto", "ncu"), "window": Window(for_s=2)}, "ncu cannot record by seconds; choose --wait"),
         ({"profilers": ("none",), "window": Window(wait=3)}, "--profiler none records no window; remove the options"),
     ],
 )

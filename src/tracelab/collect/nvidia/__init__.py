@@ -10,7 +10,7 @@ from tracelab.collect.nvidia.command import (
     profile_command,
 )
 from tracelab.collect.nvidia.export_report import Export, export_reports
-from tracelab.collect.nvidia.tool import CaptureError, Tool
+from tracelab.collect.nvidia.tool import CaptureError, Tool, find_tool
 
 __all__ = [
     "Capture",
@@ -22,6 +22,7 @@ __all__ = [
     "capture_status",
     "export_reports",
     "extra_environment",
+    "find_tool",
     "ncu_command",
     "nsys_command",
     "prepare_capture",

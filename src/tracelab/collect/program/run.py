@@ -64,6 +64,10 @@ class _ProgramRan:
 def run_program(settings: ProgramSettings, report: Callable[[str], None] = lambda _: None) -> list[Result]:
     """Run the program once for each profiler; a signal ends the rest, too. Raises TracelabError if none can start."""
     validate_program(settings)
+    if len(settings.profilers) > 1:  # one that is missing must not cost the recordings before it
+        for profiler in settings.profilers:
+            if profiler in ("nsys", "ncu"):
+                nvidia.find_tool(profiler, os.environ)
     task = Task(read_launcher_env(os.environ) or Job())
     results: list[Result] = []
     for profiler, name in zip(settings.profilers, name_runs(settings, task.job.token), strict=True):
@@ -125,17 +129,11 @@ def _describe_window(settings: ProgramSettings, profiler: str) -> str | None:
     window = settings.window
     if profiler == "none":
         return None
-    if profiler == "kineto" or _is_gated(settings):
+    if profiler == "kineto" or settings.window.is_gated:
         return window.describe()
     if profiler == "ncu":
         return f"the first {NCU_LAUNCHES} kernel launches"
     return window.describe() if window.for_s or window.after_s else "the whole program"
-
-
-def _is_gated(settings: ProgramSettings) -> bool:
-    """Whether the start-up hook opens the window of nsys and ncu through the CUDA profiler API."""
-    window = settings.window
-    return bool(window.follows_steps or window.on_demand)
 
 
 def _prepare_capture(settings: ProgramSettings, profiler: str, folder: Path, task: Task) -> nvidia.Capture | None:
@@ -143,9 +141,7 @@ def _prepare_capture(settings: ProgramSettings, profiler: str, folder: Path, tas
     if profiler not in ("nsys", "ncu"):
         return None
     window = settings.window
-    is_gated = _is_gated(settings)
-    if profiler == "ncu" and not is_gated and (window.for_s or window.after_s):
-        raise nvidia.CaptureError("ncu cannot record by seconds; choose --wait and --active, or no window")
+    is_gated = window.is_gated
     capture = nvidia.prepare_capture(
         profiler,
         folder.absolute() / (_REPORT_NAME if task.world_size == 1 else f"rank{task.job.rank}"),
@@ -245,7 +241,7 @@ def _start(settings: ProgramSettings, capture: nvidia.Capture | None, task: Path
 def _write_task(settings: ProgramSettings, profiler: str, folder: Path, processes: Path) -> Path:
     """Write the task that the start-up hook reads in each process."""
     processes.mkdir()
-    is_gated = profiler in ("nsys", "ncu") and _is_gated(settings)
+    is_gated = profiler in ("nsys", "ncu") and settings.window.is_gated
     follows_hook = profiler in ("kineto", "none") or is_gated
     task = {
         "folder": str(folder.absolute()),

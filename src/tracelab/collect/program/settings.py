@@ -63,7 +63,9 @@ def validate_program(settings: ProgramSettings) -> ProgramSettings:
         raise UsageError("--memory, --shapes, --stacks and --flops need --profiler kineto")
     if settings.profilers == ("none",) and settings.window != Window():
         raise UsageError("--profiler none records no window; remove the options of the window, or choose a profiler")
-    validate_window(settings.window)
+    window = validate_window(settings.window)
+    if "ncu" in settings.profilers and not window.is_gated and (window.for_s or window.after_s):
+        raise UsageError("ncu cannot record by seconds; choose --wait and --active, or no window")
     return settings
 
 

@@ -49,6 +49,11 @@ class Window:
         return bool(self.wait or self.active)
 
     @property
+    def is_gated(self) -> bool:
+        """Whether the start-up hook opens the window of nsys and ncu through the CUDA profiler API."""
+        return self.follows_steps or self.on_demand
+
+    @property
     def files(self) -> int | None:
         """Number of files of a process; None if it depends on requests."""
         return None if self.on_demand else self.cycles
