@@ -18,7 +18,10 @@ from tests.collect.test_program_runs import LOOP, record, recorded_steps
 from tests.needs import needs_torch
 from tracelab.cli import collect_run
 from tracelab.collect import status
+from tracelab.collect.process.launch import ProcessExit
+from tracelab.collect.program.outcomes import ProgramEnd, program_outcomes
 from tracelab.collect.recording.process_record import is_running
+from tracelab.collect.recording.window import Window
 from tracelab.collect.run_end import Result
 
 pytestmark = [needs_torch, pytest.mark.usefixtures("_forked_programs")]
@@ -48,6 +51,19 @@ def test_the_exit_code_is_that_of_the_program_and_its_output_no_cause(
 def test_the_exception_of_a_python_without_a_hook_is_the_cause(tmp_path: Path) -> None:
     result = record(tmp_path, sys.executable, "-I", "-c", "print('done'); raise KeyError('height')")
     assert (result.error, result.exit_code) == ("ended with exit code 1: KeyError: 'height'", 1)
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        ("MemoryError", "memory ran out"),
+        ("numpy._core._exceptions._ArrayMemoryError: Unable to allocate 8.00 PiB", "Unable to allocate 8.00 PiB"),
+    ],
+)
+def test_memory_that_runs_out_before_torch_is_imported_is_the_status(error: str, message: str) -> None:
+    errors = f"Traceback (most recent call last):\n  File\n{error}\n"
+    program = ProgramEnd(ProcessExit(0, 1, "itself", errors), 1, "kineto", Window(), errors=errors)
+    assert program_outcomes(program, {}) == {0: {"status": "oom", "error": message}}
 
 
 def test_the_exception_is_the_one_that_ended_the_program() -> None:

@@ -24,6 +24,9 @@ PEER_LOST = re.compile(
     re.IGNORECASE,
 )
 """Errors of gloo, NCCL and the store in a rank whose peer has ended: consequences, where another rank has a cause."""
+_MEMORY_ERROR = re.compile(r"[\w.]*MemoryError(?:: (.*))?")
+"""Python's MemoryError and NumPy's subclass of it, as a traceback ends."""
+_NO_MEMORY = "memory ran out"
 _CAUGHT = re.compile(r"Caught (\w+) in ([^\n]+)\.\nOriginal Traceback")
 PERMISSION_HINT = (
     "this user may not profile the GPU (ERR_NVGPUCTRPERM): have an administrator set "
@@ -40,7 +43,7 @@ def status_of_error(error: BaseException, places: WritePaths | None = None) -> t
     """Return status and message for the exception that ended a rank."""
     name, text = type(error).__name__, " ".join(_original_message(str(error)).split())[:_ERROR_LENGTH]
     if isinstance(error, MemoryError) or name == "OutOfMemoryError":
-        return "oom", text or "memory ran out"
+        return "oom", text or _NO_MEMORY
     if isinstance(error, RuntimeError) and OUT_OF_MEMORY.search(text):
         return "oom", text
     if isinstance(error, OSError) and (full := describe_disk_error(error, places)):
@@ -74,6 +77,8 @@ def status_of_exit(
         return "oom", "the system ran out of memory and killed the process"
     if end.why == "others":
         return "failed", "terminated because another rank failed"
+    if cause and (memory := _MEMORY_ERROR.fullmatch(cause)):
+        return "oom", memory[1] or _NO_MEMORY
     if cause is not None:
         how = f"killed by {_signal_name(-end.code)}" if end.code < 0 else f"ended with exit code {end.code}"
         return "failed", f"{how}: {cause}" if cause else how
