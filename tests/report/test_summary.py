@@ -18,6 +18,7 @@ from tracelab.errors import NoDataError
 from tracelab.output.commands import StoreCommands
 from tracelab.query.library import library
 from tracelab.query.report_rules import Cost, Finding
+from tracelab.report.answers import open_report_session
 from tracelab.report.summary import summarize as summarize_module
 from tracelab.report.summary.html import MOST_WHOLE, render_summaries
 from tracelab.report.summary.leads import Ceiling, Lead, explain, limit, plain_text
@@ -167,7 +168,10 @@ def test_a_run_on_the_cpu_has_figures_of_the_cpu(tmp_path: Path) -> None:
     assert leads == {"cpu_communication": pytest.approx(30 / 200), "cpu_breakdown": pytest.approx(30 / 200)}
     assert found.work == "Self time of ops: aten::mm 100.0 %"
     text = " ".join(repr(Summaries([found])).split())
-    assert "as shares of 200 ns, the sum of the windows of all ranks of the run on the CPU:" in text
+    assert (
+        "as shares of 200 ns, the sum of the windows of all ranks of the run on the CPU (100 ns a step on each):"
+        in text
+    )
 
 
 def test_a_run_of_counters_alone_has_no_figures_and_names_the_query(tmp_path: Path) -> None:
@@ -286,12 +290,16 @@ def test_the_generated_job_leads_with_its_transfers_and_its_straggler(job: RunSu
     assert ("sends and receives is waiting" in bubble.sentence, round(bubble.rest, 3)) == (True, 0.155)
 
 
-def test_all_findings_follow_the_others_which_stay_as_they_are(shared_stores: Path, job: RunSummary) -> None:
-    (whole,) = summarize(eight_ranks(shared_stores), ("generated-8rank-pipeline",), all_findings=True)
-    assert whole.leads[: len(job.leads)] == job.leads
-    assert whole.ruled == job.leads
-    assert all(each.evidence.endswith("within the threshold of its rule") for each in whole.leads[len(job.leads) :])
-    assert len(whole.leads) > len(job.leads)
+def test_findings_are_ranked_by_share_also_within_the_thresholds_and_parts_come_last(job: RunSummary) -> None:
+    whole = [each for each in job.leads if not each.part_of]
+    assert [each.rest for each in whole] == sorted((each.rest for each in whole), reverse=True)
+    assert list(job.leads[: len(whole)]) == whole
+    within = [each for each in job.leads if each.finding.rule is not None]
+    assert within
+    assert all(each.evidence.endswith("within the threshold of its rule") for each in within)
+    text = " ".join("\n".join(summary_lines([job], 100)).split())
+    assert f"{len(job.leads) - 3} more of 1 % or more are not listed: tracelab summary" in text
+    assert "not listed" not in "\n".join(summary_lines([job], 100, most_leads=None))
 
 
 def test_late_ranks_cost_no_more_than_all_waits(shared_stores: Path, job: RunSummary) -> None:
@@ -407,6 +415,20 @@ def test_the_step_time_is_that_of_a_comparison_without_first_and_cut_off_last_st
 
 
 @pytest.mark.usefixtures("figures_alone")
+def test_the_step_time_beside_a_comparison_is_of_its_steps(tmp_path: Path) -> None:
+    """The second run has two steps, so that the first two of each count."""
+    store = build_store(tmp_path / "lab", together(recording("a"), recording("b", slower=1_000, steps=2)))
+    with open_report_session(store, ()) as session:
+        answers = {each.query.name: each for each in session.run_all(summarize_module.needed_queries())}
+        alone, beside = (summarize_module.summarize_answers(session, answers, compared=each) for each in (False, True))
+    notes = [summaries[0].figures[0].note for summaries in (alone, beside)]
+    assert notes == [
+        "median of 3 steps, 10.00 µs to 10.00 µs; left out: 2 first or last",
+        "median of 2 steps, 10.00 µs to 10.00 µs; left out: 3 more than the shortest recording has",
+    ]
+
+
+@pytest.mark.usefixtures("figures_alone")
 def test_steps_of_a_run_folder_count_without_first_and_last_too(tmp_path: Path) -> None:
     """Two ranks, whose steps take 500, 100, 110, 120 and 30 ns, the second one's 20 ns more: 120 is the median."""
     steps = [
@@ -441,7 +463,7 @@ def test_the_recorded_start_of_a_program_is_named_and_no_finding(tmp_path: Path,
     )
     assert found.start in " ".join(" ".join(summary_lines([found], 100)).split())
     assert kernels or found.window_ns == 400
-    assert kernels or found.leads == ()
+    assert kernels or [(each.query, each.rest) for each in found.leads] == [("cpu_breakdown", 0.05)]  # 4 * 5 of 400
 
 
 def test_a_summary_has_no_two_empty_lines(tmp_path: Path) -> None:

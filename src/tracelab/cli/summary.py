@@ -31,7 +31,7 @@ Examples:
 @click.option(
     "--all-findings",
     is_flag=True,
-    help="List all findings that cost at least 1 % of the run, also those within the thresholds of their rules.",
+    help="List all findings that cost at least 1 % of the run; by default the three that cost most.",
 )
 @click.option("--all-runs", is_flag=True, help="List each run, also of many; by default those that matter.")
 def command(

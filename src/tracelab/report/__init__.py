@@ -97,7 +97,8 @@ def _sections(session: ReportSession) -> Iterator[Section]:
     """Yield the sections in order: built by a function, or of the results of their queries."""
     sections = _ordered_sections(session)
     selected = session.run_all(_report_queries([name for name, _ in sections]))
-    summaries = summarize_answers(session, {answer.query.name: answer for answer in selected})
+    is_pair = len(session.run_names) == _COMPARED
+    summaries = summarize_answers(session, {answer.query.name: answer for answer in selected}, compared=is_pair)
     leads = {each.run: (*each.leads, *each.unranked) for each in summaries}
     for part, title in sections:
         if part == "summary":
@@ -111,8 +112,7 @@ def _sections(session: ReportSession) -> Iterator[Section]:
             continue
         answers = [each for each in selected if each.query.report and each.query.report.section == part]
         filled = [answer for answer in answers if answer.table is not None]
-        is_pair = part == "comparison" and len(session.run_names) == _COMPARED
-        compared = compare_pair(session) if is_pair else None
+        compared = compare_pair(session) if is_pair and part == "comparison" else None
         joined = group_kernels(compared) if isinstance(compared, Comparison) else None
         body = "\n".join(
             render_query(session, answer, leads, is_unfolded=at == 0 and part in _UNFOLDED, joined=joined)

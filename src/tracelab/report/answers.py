@@ -78,9 +78,7 @@ class ReportSession:
 
     def findings_of(self, query: Query) -> tuple[Finding, ...]:
         """Return the findings of a query's header; if all are requested, then those within their thresholds, too."""
-        findings = query.report.findings if query.report else ()
-        within = (each.within_threshold() for each in findings if self.all_findings)
-        return (*findings, *(each for each in within if each))
+        return findings_and_within(query) if self.all_findings else query.report.findings if query.report else ()
 
     def run_named(self, name: str, **values: Value) -> Answer:
         """Run a query of the library; `values` are parameters other than the run."""
@@ -197,6 +195,13 @@ class ReportSession:
             {"runs": list(self.runs)},
         ).fetchall()
         return [sweep for (sweep,) in rows]
+
+
+def findings_and_within(query: Query) -> tuple[Finding, ...]:
+    """Return the findings of a query's header, and those about rows within their thresholds."""
+    findings = query.report.findings if query.report else ()
+    within = (each.within_threshold() for each in findings)
+    return (*findings, *(each for each in within if each))
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from tracelab.report.summary.figures import format_share
 from tracelab.report.summary.leads import Lead
 from tracelab.report.summary.overview import Outlier, find_outliers, order_runs
 from tracelab.report.summary.summarize import RunSummary
-from tracelab.report.summary.text import MOST_LEADS, WITHIN, describe_measured_time
+from tracelab.report.summary.text import MOST_LEADS, describe_measured_time
 
 _MOST_ROWS = 12
 """Rows of the table and outliers that are not folded or left out."""
@@ -91,26 +91,15 @@ def _render_run(position: int, summary: RunSummary, *, named: bool, is_hidden: b
     if not summary.leads:
         yield unranked
         yield f"<p>{escape_text(summary.balance)} {render_prose(summary.note)}</p>{_next_commands(summary)}"
-        yield f"{_all_findings(summary)}</article>"
+        yield "</article>"
         return
     yield f"<p>What costs most, as shares of {describe_measured_time(summary)}:</p>"
     rendered = [_render_lead(lead, summary.step_ns, summary.run if is_drawn else None) for lead in summary.leads]
-    ruled = len(summary.ruled)
-    if ruled:
-        yield f"<ol class=leads>{''.join(rendered[: min(ruled, MOST_LEADS)])}</ol>"
-    if others := rendered[MOST_LEADS:ruled]:
-        yield f"<details class=more><summary>{len(others)} more of 1 % or more</summary>"
+    yield f"<ol class=leads>{''.join(rendered[:MOST_LEADS])}</ol>"
+    if others := rendered[MOST_LEADS:]:
+        yield f"<details class=more{' open' * summary.has_all}><summary>{len(others)} more of 1 % or more</summary>"
         yield f"<ol class=leads start={MOST_LEADS + 1}>{''.join(others)}</ol></details>"
-    if within := rendered[ruled:]:
-        yield f"<p>{WITHIN}</p><ol class=leads start={ruled + 1}>{''.join(within)}</ol>"
-    yield f"{unranked}<p>{escape_text(summary.balance)}</p>{_all_findings(summary)}</article>"
-
-
-def _all_findings(summary: RunSummary) -> str:
-    if summary.has_all or not summary.figures:
-        return ""
-    command = summary.commands.summary("--run", summary.run, "--all-findings")
-    return f"<p>All findings of 1 % or more: <code>{escape_text(command)}</code></p>"
+    yield f"{unranked}<p>{escape_text(summary.balance)}</p></article>"
 
 
 def _next_commands(summary: RunSummary) -> str:

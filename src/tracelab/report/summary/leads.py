@@ -15,7 +15,7 @@ from tracelab.output.labels import Quantity, format_scaled
 from tracelab.query import library
 from tracelab.query.report_rules import LEAST_SHARE, NO_WAITS, Finding, Report
 from tracelab.query.spec import Query
-from tracelab.report.answers import ReportSession
+from tracelab.report.answers import ReportSession, findings_and_within
 from tracelab.report.costs import ADDED, CHECKED_OF_RUN, COST, COST_SHARE, MATCHING, OF, WHOLE, matching_rows_sql
 from tracelab.report.sentences import FindingContext, build_context, fill_finding, fill_sentence
 from tracelab.report.summary.figures import format_share
@@ -88,7 +88,7 @@ class Lead:
 
 @dataclass(frozen=True)
 class FoundLeads:
-    """The findings about a run in their order, those by the rules first, and the number of those below the least share.
+    """The findings about a run in their order, the largest rest first, and the number of those below the least share.
 
     `unranked` are findings that are noted: their cause is not recorded, or they are no loss to mend.
     """
@@ -115,8 +115,8 @@ def find_leads(
     """Return by run the findings that cost at least the least share, the largest rest first, and count the others.
 
     `ceilings` bound by run what findings of some topics cost together: waiting that computing hides costs nothing.
-    Findings within the thresholds of their rules come last and change no share or place of the others. Runs without any
-    finding are left out.
+    Findings within the thresholds of their rules are among them and change no share of the others; those that are part
+    of another finding come last. Runs without any finding are left out.
     """
     ruled: dict[str, list[Lead]] = defaultdict(list)
     within: dict[str, list[Lead]] = defaultdict(list)
@@ -125,7 +125,7 @@ def find_leads(
         if query.report is None or "run" not in table.column_names:
             continue
         session.con.register("answer", table)
-        for finding in session.findings_of(query):
+        for finding in findings_and_within(query):
             if finding.cost and finding.cost.leads:
                 leads, few = _leads_of(session, query, finding, table)
                 for run, each in leads:
@@ -139,14 +139,17 @@ def find_leads(
 
 
 def _rank_leads(ruled: Sequence[Lead], within: Sequence[Lead], ceilings: Sequence[Ceiling], below: int) -> FoundLeads:
-    """Rank the findings of a run by the rules, then those within the thresholds; keep apart what is only noted."""
+    """Rank the findings of a run, those within the thresholds by what others leave; keep apart what is only noted."""
     ranked = limit(explain(ruled, LEAST_SHARE), ceilings, LEAST_SHARE)
     leads = [lead for lead in ranked if lead.is_ranked]
     unranked = [lead for lead in ranked if not lead.is_ranked]
-    every = [*leads, *rank_within(within, leads, unranked, ceilings)]
-    first = derive_shares(leads, ceilings, unranked)
-    others = derive_shares(every, ceilings, unranked)[len(leads) :]
-    return FoundLeads((*first, *others), below, tuple(derive_shares(unranked, ceilings)))
+    others = rank_within(within, leads, unranked, ceilings)
+    ordered = sorted([*leads, *(each for each in others if not each.part_of)], key=lambda lead: -lead.rest)
+    places = {at: ordered.index(lead) + 1 for at, lead in enumerate(leads, 1)}
+    parts = [replace(lead, part_of=tuple(places[at] for at in lead.part_of)) for lead in others if lead.part_of]
+    first = derive_shares(ordered, ceilings, unranked)
+    last = derive_shares([*ordered, *parts], ceilings, unranked)[len(ordered) :]
+    return FoundLeads((*first, *last), below, tuple(derive_shares(unranked, ceilings)))
 
 
 def rank_within(

@@ -68,7 +68,7 @@ class RunSummary:
     balance: str = ""
     """What the measured time is spent on, how much of what is lost the findings explain, and how many are left out."""
     has_all: bool = False
-    """Whether findings within the thresholds of their rules are among the leads, too."""
+    """Whether a list of the findings is whole."""
     step_ns: float | None = None
     """The measured time of one step on one device, of which a share is the cost per step; None without steps."""
     next_commands: tuple[str, ...] = ()
@@ -81,11 +81,6 @@ class RunSummary:
     """Findings that are noted and not ranked: the cause is not recorded, or they are no loss to mend."""
     start: str = ""
     """How long the recorded start of the program is, and how to leave it out; empty if none is recorded."""
-
-    @property
-    def ruled(self) -> tuple[Lead, ...]:
-        """Return the findings by the rules, without those within their thresholds, which follow."""
-        return tuple(lead for lead in self.leads if lead.finding.rule is None)
 
     @property
     def has_gpu(self) -> bool:
@@ -110,7 +105,7 @@ def summarize(
     all_findings: bool = False,
     scope: Scope | None = None,
 ) -> list[RunSummary]:
-    """Summarize runs, by default all of the store; `all_findings` also those within the thresholds of their rules.
+    """Summarize runs, by default all of the store; with `all_findings` texts list more findings than the first.
 
     With `scope`, only that part of each recording counts. Raises NoDataError if the store or the scope is empty, or the
     store lacks one of the runs.
@@ -122,14 +117,22 @@ def summarize(
         return summarize_answers(session, answers)
 
 
-def summarize_answers(session: ReportSession, answers: Mapping[str, Answer]) -> list[RunSummary]:
-    """Summarize the runs of a session from the answers of the needed queries."""
+def summarize_answers(
+    session: ReportSession, answers: Mapping[str, Answer], *, compared: bool = False
+) -> list[RunSummary]:
+    """Summarize the runs of a session from the answers of the needed queries.
+
+    With `compared`, the step time is of the steps that count where these runs are compared; else of those that count in
+    each run by itself.
+    """
     tables = {name: answer.table for name, answer in answers.items()}
     missing = {name: answer.missing_reason for name, answer in answers.items() if answer.table is None}
     windows = (tables.get(name) for name in ("gpu_breakdown", "cpu_breakdown", "step_breakdown"))
     create_windows(session.con, *windows)
     tables[STEPS] = execution.fetch_table(
-        session.con, _steps_sql(), {"runs": list(session.runs), "step_name": library.default_step_name()}
+        session.con,
+        _steps_sql(compared=compared),
+        {"runs": list(session.runs), "step_name": library.default_step_name()},
     )
     needed = {query.name for query in needed_queries()}
     known = {
@@ -156,8 +159,9 @@ def summarize_answers(session: ReportSession, answers: Mapping[str, Answer]) -> 
 
 
 @cache
-def _steps_sql() -> str:
-    return (QUERIES / "summary" / "steps.sql").read_text(encoding="utf-8")
+def _steps_sql(*, compared: bool) -> str:
+    text = (QUERIES / "summary" / "steps.sql").read_text(encoding="utf-8")
+    return text.replace("counted_steps_alone(", "counted_steps(") if compared else text
 
 
 def _rows_by_run(tables: Mapping[str, pa.Table | None]) -> dict[str, dict[str, Rows]]:
@@ -199,7 +203,7 @@ def _summarize_run(
             commands=session.commands,
         )
     work = describe_work(answers)
-    note = "" if found.leads else _no_lead(figures, is_all=session.all_findings)
+    note = "" if found.leads else _no_lead(figures)
     following = () if found.leads or not work else (session.commands.query(_query_of_work(work), run=run),)
     balance = describe_balance(answers.get("gpu_breakdown", []), found)
     return RunSummary(
@@ -255,7 +259,7 @@ def _query_of_work(work: str) -> str:
     return "kernel_summary" if work.startswith("Time") else "op_summary"
 
 
-def _no_lead(figures: Sequence[Figure], *, is_all: bool) -> str:
+def _no_lead(figures: Sequence[Figure]) -> str:
     least = f"No finding costs {100 * LEAST_SHARE:.0f} % of the measured time or more"
     if not any(each.text in WITHOUT_GPU for each in figures):
         known = ""  # the balance has all losses
@@ -263,7 +267,7 @@ def _no_lead(figures: Sequence[Figure], *, is_all: bool) -> str:
         losses = [each for each in figures if each.name in _LOSSES and each.value]
         largest = max(losses, key=lambda each: each.value or 0, default=None)
         known = f" (the largest: {largest.name} {largest.text})" if largest else ""
-    return f"{least if is_all else 'No finding exceeds the threshold of its rule'}{known}."
+    return f"{least}{known}."
 
 
 def describe_balance(rows: Rows, found: FoundLeads) -> str:
@@ -280,8 +284,8 @@ def describe_balance(rows: Rows, found: FoundLeads) -> str:
         counted = [lead for lead in found.leads if "clocks" not in lead.topics and not lead.part_of]
         explained = min(sum(lead.rest for lead in counted), sum(lost))
         unknown = min(sum(lead.rest for lead in found.unranked), sum(lost) - explained)
-        if found.leads:
-            leads = f"The {len(found.leads)} findings explain" if len(found.leads) > 1 else "The finding explains"
+        if counted:
+            leads = f"The {len(counted)} findings explain" if len(counted) > 1 else "The finding explains"
             unranked = f", {format_share(unknown)} is not ranked" if unknown else ""
             unexplained = format_share(sum(lost) - explained - unknown)
             known = f"{leads} {format_share(explained)} of the measured time{unranked}"

@@ -21,8 +21,6 @@ MOST_SHARED = 5
 MOST_OUTLIERS = 5
 MOST_NAMED = 3
 """Findings, outliers, and further runs of a finding that are listed of many runs."""
-WITHIN = "Within the thresholds of their rules:"
-"""Heading of the findings that are listed on request."""
 MOST_LEADS = 3
 """Findings of a run that are listed unless all are requested."""
 
@@ -139,8 +137,7 @@ def describe_rest(summaries: Sequence[RunSummary], shared: Sequence[SharedLead],
     if len(outliers) > MOST_OUTLIERS:
         sentences.append(f"{_count(len(outliers) - MOST_OUTLIERS, 'more run')} differ in step time.")
     if without := sum(not each.leads for each in summaries):
-        least = "of 1 % or more" if summaries[0].has_all else "above the threshold of its rule"
-        sentences.append(f"{_count(without, 'run')} {'has' if without == 1 else 'have'} no finding {least}.")
+        sentences.append(f"{_count(without, 'run')} {'has' if without == 1 else 'have'} no finding of 1 % or more.")
     return " ".join(sentences)
 
 
@@ -191,21 +188,17 @@ def _run_lines(summary: RunSummary, width: int, most_leads: int | None) -> Itera
         yield from _unranked_lines(summary, width)
         yield from _wrap(summary.balance, width, "")
         yield from _note_lines(summary, width, "")
-        yield from _all_findings_line(summary)
         return
     yield from _wrap(f"What costs most, as shares of {describe_measured_time(summary)}:", width, "")
     listed = summary.leads[:most_leads]
     for number, lead in enumerate(listed, 1):
-        if number == len(summary.ruled) + 1:
-            yield ""
-            yield WITHIN
         yield from _lead_lines(number, lead, summary.step_ns, width)
     yield ""
-    if more := len(summary.leads) - len(listed):
-        yield f"{more} more {'is' if more == 1 else 'are'} not listed."
     yield from _unranked_lines(summary, width)
     yield from _wrap(summary.balance, width, "")
-    yield from _all_findings_line(summary)
+    if more := len(summary.leads) - len(listed):
+        command = summary.commands.summary("--run", summary.run, "--all-findings")
+        yield f"{more} more of 1 % or more {'is' if more == 1 else 'are'} not listed: {command}"
 
 
 def _unranked_lines(summary: RunSummary, width: int) -> Iterator[str]:
@@ -214,17 +207,12 @@ def _unranked_lines(summary: RunSummary, width: int) -> Iterator[str]:
         yield from _wrap(text.strip(), width, "")
 
 
-def _all_findings_line(summary: RunSummary) -> Iterator[str]:
-    """Yield the command that lists also what is within the thresholds of the rules, unless all is listed."""
-    if summary.figures and not summary.has_all:
-        yield f"All findings of 1 % or more: {summary.commands.summary('--run', summary.run, '--all-findings')}"
-
-
 def describe_measured_time(summary: RunSummary) -> str:
     """Return what the shares of findings are shares of."""
     parts = "GPUs of the run" if summary.has_gpu else "ranks of the run on the CPU"
     length = f"{format_scaled(summary.window_ns, Quantity.DURATION)}, " if summary.window_ns else ""
-    return f"{length}the sum of the windows of all {parts}"
+    per_step = f" ({format_scaled(summary.step_ns, Quantity.DURATION)} a step on each)" if summary.step_ns else ""
+    return f"{length}the sum of the windows of all {parts}{per_step}"
 
 
 def _lead_lines(number: int, lead: Lead, step_ns: float | None, width: int) -> Iterator[str]:
