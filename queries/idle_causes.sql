@@ -4,8 +4,8 @@
 -- next kernel, copy, memset or graph decides: `host` where the call that launched it ended after the gap had begun, so the
 -- device had nothing to do; otherwise `dependency` where the gap is longer than min_gap_ns (it waited for another stream,
 -- another device or a copy), else `overhead`. `unknown` are gaps whose next work has no launch call in the source, or
--- starts over a millisecond before it, so that the clocks of CPU and GPU do not agree, or is outside of the scope: they may
--- have any cause. The four parts add up to `idle_ns`, which is that of gpu_breakdown. The CPU side is the process
+-- starts over a millisecond before it, or is outside of the scope, and all of a process whose synchronizations return over
+-- a millisecond before the work ends that they wait for: its clocks of CPU and GPU do not agree. They may have any cause. The four parts add up to `idle_ns`, which is that of gpu_breakdown. The CPU side is the process
 -- that launched; where it waited itself (a lock, the data loader, another rank) is not in it.
 -- /// query
 -- title = "Idle time causes"
@@ -75,22 +75,28 @@
 -- cost = { ns = "unknown_ns", adds = true, topics = ["data", "host", "launches", "dependency"], detail = 1 }
 -- text = "{where} idles for {unknown_ns of window_ns} of its window before work whose launch is not known, so that the cause is not known either."
 -- every = "{where} idle for {unknown_ns of window_ns} of their windows before work whose launch is not known, so that the cause is not known either."
--- advice = "`doctor` finds which: launches that were not recorded (record the calls of the CUDA runtime and driver beside the kernels: `activities=[CPU, CUDA]` of the PyTorch profiler, `--trace=cuda` of nsys), or kernels that begin before their launch, because the clocks of CPU and GPU do not agree."
+-- advice = "`doctor` finds which: launches that were not recorded (record the calls of the CUDA runtime and driver beside the kernels: `activities=[CPU, CUDA]` of the PyTorch profiler, `--trace=cuda` of nsys), or kernels that begin before their launch or end after the synchronization with them, because the clocks of CPU and GPU do not agree."
 -- ///
 with activity as not materialized (  -- each use reads only its own columns
-    select run, source, rank, pid, device, start_ns, end_ns, correlation
+    select run, source, rank, pid, device, stream, start_ns, end_ns, correlation
     from gpu_activity
     where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 all_activity as not materialized (
-    from activity
+    select run, source, rank, pid, device, start_ns, end_ns, correlation from activity
     union all
     select run, source, rank, pid, device, start_ns, end_ns, null as correlation from out_of_scope_rows('activity')
 ),
 calls as not materialized (
-    select run, source, pid, tid, correlation, start_ns, end_ns
+    select run, source, pid, tid, correlation, name, start_ns, end_ns
     from api_calls
     where api in ('runtime', 'driver') and matches(run, $run) and matches(rank, $rank)
+),
+waits as not materialized (
+    from syncs where matches(run, $run) and matches(rank, $rank)
+),
+apart as materialized (
+    select run, source, pid from clocks_apart('activity', 'calls', 'waits')
 ),
 devices_seen as (
     select distinct run, rank, device from activity
@@ -110,7 +116,7 @@ caused as materialized (
     select
         row_number() over () as id, g.run, g.source, g.rank, g.pid, g.device, g.dur_ns,
         g.call_tid as tid, g.call_start_ns as start_ns,
-        launch_end(g.call_start_ns, g.call_end_ns, g.end_ns) as launched_ns,
+        case when a.run is null then launch_end(g.call_start_ns, g.call_end_ns, g.end_ns) end as launched_ns,
         case
             when launched_ns is null then 'unknown'
             when launched_ns > g.start_ns then 'host'
@@ -118,6 +124,7 @@ caused as materialized (
             else 'overhead'
         end as cause
     from with_calls('idle', 'calls') as g
+    left join apart as a on g.run = a.run and g.source = a.source and g.pid is not distinct from a.pid
 ),
 in_steps as (
     select c.run, c.rank, c.device, c.cause, s.step, sum(c.dur_ns) as dur_ns

@@ -34,6 +34,42 @@ left join _launches as l on w.process = l.process and w.correlation = l.correlat
 create or replace macro launch_end(call_start_ns, call_end_ns, start_ns) as
     case when try(call_start_ns - 1_000_000) <= start_ns then call_end_ns end;
 
+-- sync_overruns(work, calls, waits): how long the work of a stream goes on after a synchronization with that stream has
+-- returned, by the recorded times; over 0 is impossible, so the clocks of CPU and GPU do not agree. A row is one
+-- synchronization (of the table syncs, `waits`): run, source, rank, pid, over_ns. Its work is the last before it on the stream
+-- by the correlation, which counts the calls of a process.
+create or replace macro sync_overruns(work, calls, waits) as table
+with _waits as materialized (
+    select w.run, w.source, w.rank, w.pid, w.stream, w.correlation, c.end_ns
+    from query_table(calls) as c
+    join query_table(waits) as w
+        on c.run = w.run and c.source = w.source and c.pid is not distinct from w.pid and c.correlation = w.correlation
+    where w.stream is not null and c.name like '%Synchronize%' and has_valid_interval(c.start_ns, c.end_ns)
+),
+_work as (
+    select run, source, coalesce(pid, -1) as process, stream, correlation, end_ns
+    from query_table(work)
+    where correlation is not null and has_valid_interval(start_ns, end_ns) and exists (from _waits)
+)
+select s.run, s.source, s.rank, s.pid, k.end_ns - s.end_ns as over_ns
+from _waits as s
+asof join _work as k
+    on s.run = k.run and s.source = k.source and coalesce(s.pid, -1) = k.process and s.stream = k.stream
+    and s.correlation > k.correlation;
+
+-- clocks_apart(work, calls, waits): the processes of which most synchronizations, and at least four, return over a
+-- millisecond before their work ends. A row is one: run, source, rank, pid, how many return so early of how many, and the
+-- median time by which they do.
+create or replace macro clocks_apart(work, calls, waits) as table
+select
+    run, source, rank, pid,
+    count(*) filter (over_ns > 1_000_000) as early,
+    count(*) as of_all,
+    as_bigint(median(over_ns) filter (over_ns > 1_000_000)) as over_ns
+from sync_overruns(work, calls, waits)
+group by run, source, rank, pid
+having early >= 4 and 2 * early > of_all;
+
 -- gaps(relation): the stretches in which no row of the relation runs, between its first start and its last end. A row is
 -- one gap, and the row that ends it: of several that begin together the one launched first (with the least correlation).
 -- The relation has run, source, rank, pid, device, start_ns, end_ns, correlation. One ordered pass: what a row follows is

@@ -37,6 +37,9 @@ def source(label: str, **columns: object) -> dict[str, object]:
     return {"source": label, "path": f"traces/{label}.json", "clock": "unix", "complete": True} | columns
 
 
+MS = 1_000_000
+
+
 def kernel(start: int, duration: int | None = 10, **columns: object) -> dict[str, object]:
     return KERNEL | {"start_ns": DAY_NS + start, "dur_ns": duration} | columns
 
@@ -246,6 +249,31 @@ CASES: list[Case] = [
             ],
         },
         [("warning", 0, 1, "1 of 3 kernels begin before the call that launched them, by 40 ns at most.")],
+    ),
+    (
+        "sync_before_end",
+        {
+            "api_calls": [
+                call(100 * MS * each, correlation=2 * each + 1, name="cudaStreamSynchronize") for each in range(5)
+            ],
+            "syncs": [
+                {"pid": 1, "stream": 7, "correlation": 2 * each + 1, "kind": "Stream Sync", "start_ns": 0, "dur_ns": 5}
+                for each in range(5)
+            ],
+            "kernels": [  # the first four end 3 ms after the synchronization with them has returned, the last does not
+                kernel(100 * MS * each, dur, correlation=2 * each, stream=7)
+                for each, dur in enumerate([3 * MS + 5] * 4 + [4])
+            ],
+        },
+        [
+            (
+                "warning",
+                0,
+                4,
+                "4 of 5 synchronizations return before the work ends that they wait for, by 3 ms: the clocks of CPU "
+                "and GPU are apart by at least that.",
+            )
+        ],
     ),
     (
         "launch_unrecorded",
