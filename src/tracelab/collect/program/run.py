@@ -34,6 +34,7 @@ from tracelab.collect.program.process import ProgramWorker, program_environment,
 from tracelab.collect.program.settings import ProgramSettings, name_runs, validate_program
 from tracelab.collect.program.tasks import Task, gather_outcomes, meet, send_outcomes
 from tracelab.collect.recording.process_record import REQUEST, TASK, read_records
+from tracelab.collect.recording.step_count import complete_records
 from tracelab.collect.run_end import Result, finish_run, keep_log, scratch_folder
 from tracelab.collect.run_folder import claim_run_folder
 
@@ -175,7 +176,7 @@ def _run_command(
         try:
             with raise_on_signals(), _sample_node(settings, folder, task):
                 _raise_first(signals)
-                task_file = _write_task(settings, profiler, folder, processes)
+                task_file = _write_task(settings, profiler, folder, processes, scratch)
                 with defer_signals() as late:  # one between the start and its result would lose the program
                     worker = _start(settings, capture, task_file, scratch)
                 _raise_first(late)
@@ -195,7 +196,7 @@ def _run_command(
             name, problem = status.status_of_error(error, places)
             return _ProgramRan({own: {"status": name, "error": problem}})
         seconds = round(time.monotonic() - begun_s, 3)
-        chosen = choose_records(read_records(processes))
+        chosen = choose_records(complete_records(read_records(processes), scratch, processes))
         program = ProgramEnd(
             end,
             worker.process.pid,
@@ -238,7 +239,7 @@ def _start(settings: ProgramSettings, capture: nvidia.Capture | None, task: Path
     return start_program(command, environment, scratch, task.parent, is_wrapped=True)
 
 
-def _write_task(settings: ProgramSettings, profiler: str, folder: Path, processes: Path) -> Path:
+def _write_task(settings: ProgramSettings, profiler: str, folder: Path, processes: Path, scratch: Path) -> Path:
     """Write the task that the start-up hook reads in each process."""
     processes.mkdir()
     is_gated = profiler in ("nsys", "ncu") and settings.window.is_gated
@@ -246,6 +247,7 @@ def _write_task(settings: ProgramSettings, profiler: str, folder: Path, processe
     task = {
         "folder": str(folder.absolute()),
         "run": folder.name,
+        "scratch": str(scratch),
         "profiler": profiler,
         "gated": is_gated,
         "window": settings.window.as_json() if follows_hook else _WHOLE,

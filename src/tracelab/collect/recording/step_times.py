@@ -10,7 +10,7 @@ from typing import Any
 
 from tracelab.collect.run_folder import JsonLines
 
-_FLUSH_S = 0.5
+_FLUSH_S = 0.1
 _NULLS = ("epoch", "samples", "loss", "accuracy", "data_wait_ns")
 _ROW: dict[str, Any] = {"start_ns": "%d", "dur_ns": "%d", "phase": "train", "step": "%d", **dict.fromkeys(_NULLS)}
 _LINE = json.dumps(_ROW).replace('"%d"', "%d")
@@ -34,7 +34,7 @@ class StepTimes:
         self.error: OSError | None = None
 
     def begin(self, *, with_step: bool) -> None:
-        """Write twice a second from here on; `with_step` starts the first step here, not at the end of the first."""
+        """Write every 0.1 s from here on; `with_step` starts the first step here, not at the end of the first."""
         self._last_ns = time.perf_counter_ns() if with_step else None
         self._thread = threading.Thread(target=self._write, name="tracelab-steps", daemon=True)
         self._thread.start()
