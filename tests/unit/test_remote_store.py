@@ -24,6 +24,7 @@ from tests.traces import write_trace
 from tracelab import doctor
 from tracelab.errors import NoDataError, StoreError, TracelabError, UsageError
 from tracelab.ingest.pipeline import ingest
+from tracelab.sql import sandbox
 from tracelab.store import remote, session
 from tracelab.store.commit import Staged, Store, commit
 
@@ -128,7 +129,7 @@ def test_no_statement_there_reaches_a_file_or_the_network(url: str, job: Path, t
         threading.Thread(target=server.serve_forever, daemon=True).start()
         web = f"http://127.0.0.1:{server.server_address[1]}"
         lab = tracelab.open(url)
-        for statement in (
+        statements = (
             f"from read_csv('{tmp_path}/secret.csv')",
             f"from '{tmp_path}/secret.csv'",
             "from read_text('/proc/self/environ')",
@@ -147,7 +148,12 @@ def test_no_statement_there_reaches_a_file_or_the_network(url: str, job: Path, t
             "set enable_external_access = true",
             f"attach '{web}/x.duckdb'",
             "select getenv('AWS_SECRET_ACCESS_KEY')",
-        ):
+        )
+        with sandbox.connect(lab.store) as con:
+            for statement in statements:
+                with pytest.raises(TracelabError), sandbox.stream(con, statement) as rows:
+                    rows.read_all()
+        for statement in statements[:2]:  # `Lab` opens such a session for each statement
             with pytest.raises(TracelabError):
                 lab.sql(statement).arrow()
         server.shutdown()
