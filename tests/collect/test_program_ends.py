@@ -173,3 +173,17 @@ def test_a_scheduler_that_ends_the_collector_is_named(tmp_path: Path) -> None:
         collector.terminate()
         assert collector.communicate()[1].endswith("/r: failed; interrupted by SIGTERM\n")
     assert collector.returncode == 128 + signal.SIGTERM
+
+
+def test_output_that_cannot_be_written_is_the_status(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tracelab", "collect", "run", "--profiler", "none", "--out", str(tmp_path)]
+    command += ["--sample-s", "0", "--run"]
+    full = "the program's output cannot be written: No space left on device"
+    for run, words in (("short", ["echo", "a"]), ("long", [sys.executable, "-c", "while True: print('a' * 99)"])):
+        with Path("/dev/full").open("w") as output:
+            whole = [*command, run, "--", *words]
+            done = subprocess.run(whole, stdout=output, stderr=subprocess.PIPE, text=True, check=False)
+        assert done.returncode == 1
+        assert full in done.stderr
+        content = json.loads((tmp_path / run / "run.json").read_text())
+        assert (content["status"], content["error"].endswith(full)) == ("failed", True), content["error"]

@@ -42,6 +42,8 @@ class ProgramEnd:
     hook_error: str = ""
     errors: str = ""
     """The end of what the program printed to its standard error."""
+    output_error: str = ""
+    """Why what it printed could not be passed on."""
     interruption: str = "interrupted"
     """What interrupted it, in words."""
 
@@ -98,8 +100,21 @@ def program_outcomes(program: ProgramEnd, chosen: Mapping[int, Record]) -> dict[
         for outcome in outcomes.values():
             if outcome["status"] != "ok":
                 outcome |= {"status": "failed", "error": program.interruption}
+    _note_lost_output(program, outcomes)
     _note_missing_recordings(program, outcomes)
     return outcomes
+
+
+def _note_lost_output(program: ProgramEnd, outcomes: dict[int, dict[str, Any]]) -> None:
+    """Have the first rank fail where the program's output was lost, or name that as well where any has failed."""
+    if program.output_error and program.end.why == "itself":
+        first = next((rank for rank, outcome in outcomes.items() if outcome["status"] != "ok"), min(outcomes))
+        error = f"the program's output cannot be written: {program.output_error}"
+        outcome = outcomes[first]
+        if outcome["status"] == "ok":
+            outcome |= {"status": "failed", "error": error}
+        else:
+            outcome["error"] = f"{outcome['error']}; {error}"
 
 
 def _is_terminated(outcome: Mapping[str, Any]) -> bool:

@@ -1,6 +1,7 @@
 """Start a program with its output passed on, and stop it with everything that it started."""
 
 import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ RECORDING = "TRACELAB_RECORDING"
 """Environment variable with the task of the recorded processes."""
 STARTUP = Path(__file__).parents[1] / "startup"
 """Folder whose sitecustomize installs the recording."""
+_NO_OUTPUT = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _OUTPUT_END_S = 2.0
 _BLOCK_BYTES = 1 << 16
 
@@ -29,6 +31,8 @@ class ProgramWorker(Worker):
     processes: Path
     copiers: tuple[threading.Thread, ...]
     log_files: tuple[IO[bytes], ...]
+    output_errors: list[str]
+    """Why its output could not be passed on, once for each of its two streams."""
     is_wrapped: bool
     """Whether nsys or ncu runs the program, and must live to write its report."""
 
@@ -102,12 +106,14 @@ def start_program(
     )
     log, errors = ((scratch / name).open("ab", buffering=0) for name in ("log", "errors"))
     copiers = []
+    failures: list[str] = []
     for stream, logs, target in ((process.stdout, [log], sys.stdout), (process.stderr, [log, errors], sys.stderr)):
-        copier = threading.Thread(target=_copy, args=(stream, logs, target), name="tracelab-output", daemon=True)
+        arguments = (stream, logs, target, failures)
+        copier = threading.Thread(target=_copy, args=arguments, name="tracelab-output", daemon=True)
         copier.start()
         copiers.append(copier)
     held = os.fdopen(ours, "wb")
-    return ProgramWorker(0, process, scratch, held, processes, tuple(copiers), (log, errors), is_wrapped)
+    return ProgramWorker(0, process, scratch, held, processes, tuple(copiers), (log, errors), failures, is_wrapped)
 
 
 def program_environment(task: Path) -> dict[str, str]:
@@ -117,16 +123,24 @@ def program_environment(task: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, RECORDING: str(task)}
 
 
-def _copy(stream: IO[bytes], logs: Sequence[IO[bytes]], target: IO[str]) -> None:
-    """Copy output to logs and to a stream of this process until the program closes it; any may fail."""
+def _copy(stream: IO[bytes], logs: Sequence[IO[bytes]], target: IO[str], failures: list[str]) -> None:
+    """Copy output to logs and to a stream of this process until the program closes it.
+
+    Where this stream is a full disk or a pipe that its reader has closed, the program finds its own closed, too.
+    """
     writers: list[Callable[[bytes], object]] = [log.write for log in logs]
     writers.append(lambda block: _write_text(target, block))
+    last = writers[-1]
     while block := os.read(stream.fileno(), _BLOCK_BYTES):
         for write in tuple(writers):
             try:
                 write(block)
-            except (OSError, ValueError):  # a full disk, a closed terminal
+            except (OSError, ValueError) as error:  # others: a closed terminal
                 writers.remove(write)
+                if write is last and isinstance(error, OSError) and error.errno in _NO_OUTPUT:
+                    failures.append(str(error.strerror))
+                    stream.close()
+                    return
     stream.close()
 
 

@@ -206,6 +206,7 @@ def _run_command(
             python_started=(processes / "python-started").exists(),
             hook_error=_read_text(processes / "hook-error"),
             errors=read_tail(worker.errors),
+            output_error=worker.output_errors[0] if worker.output_errors else "",
             interruption=signals[0].cause if signals else "interrupted",
         )
         outcomes = program_outcomes(program, chosen)
