@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -187,3 +188,22 @@ def test_output_that_cannot_be_written_is_the_status(tmp_path: Path) -> None:
         assert full in done.stderr
         content = json.loads((tmp_path / run / "run.json").read_text())
         assert (content["status"], content["error"].endswith(full)) == ("failed", True), content["error"]
+
+
+def test_the_program_reads_the_terminal_of_the_collector(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tracelab", "collect", "run", "--profiler", "none", "--out", str(tmp_path)]
+    command += ["--sample-s", "0", "--run", "r", "--", sys.executable, "-c", "print('read', input('name? '))"]
+    child, terminal = pty.fork()
+    if not child:
+        os.execv(sys.executable, command)  # noqa: S606
+    output = b""
+    while True:
+        try:
+            block = os.read(terminal, 1 << 12)
+        except OSError:  # its end
+            break
+        if b"name? " in output + block and b"name? " not in output:
+            os.write(terminal, b"Ada\n")
+        output += block
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert b"read Ada" in output

@@ -94,11 +94,10 @@ def start_program(
     scratch.mkdir(parents=True, exist_ok=True)
     theirs, ours = os.pipe()  # open as long as the worker; the program does not read it
     os.close(theirs)
-    is_terminal = sys.stdin is None or sys.stdin.closed or sys.stdin.isatty()  # a session of its own has no terminal
     process = subprocess.Popen(
         list(command),
         env=dict(environment),
-        stdin=subprocess.DEVNULL if is_terminal else None,
+        stdin=None if _may_read_input() else subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
@@ -114,6 +113,19 @@ def start_program(
         copiers.append(copier)
     held = os.fdopen(ours, "wb")
     return ProgramWorker(0, process, scratch, held, processes, tuple(copiers), (log, errors), failures, is_wrapped)
+
+
+def _may_read_input() -> bool:
+    """Return whether there is an input to pass on: a terminal only where this process is in its foreground.
+
+    The program reads the terminal from a session of its own, so that it would not stop in the background.
+    """
+    if sys.stdin is None or sys.stdin.closed:
+        return False
+    try:
+        return not sys.stdin.isatty() or os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+    except OSError:
+        return False
 
 
 def program_environment(task: Path) -> dict[str, str]:
