@@ -34,6 +34,23 @@ def labs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Lab]:
     return {"first": Lab(kineto_corpus(folder)), "second": Lab(second_kineto_corpus(folder))}
 
 
+@pytest.fixture(scope="module")
+def answers(labs: dict[str, Lab]) -> dict[str, list[dict[str, Any]]]:
+    """The answers about all runs of a store, which are those about each."""
+    return {store: lab.query("op_flop").to_pylist() for store, lab in labs.items()}
+
+
+def rows_of(answer: list[dict[str, Any]], run: str) -> list[dict[str, Any]]:
+    return [row for row in answer if row["run"] == run]
+
+
+def test_an_answer_about_all_runs_has_that_about_one(
+    labs: dict[str, Lab], answers: dict[str, list[dict[str, Any]]]
+) -> None:
+    run = "resnet_act_checkpoint"
+    assert labs["second"].query("op_flop", run=run).to_pylist() == rows_of(answers["second"], run)
+
+
 def reference_rows(name: str) -> list[dict[str, str]]:
     csv.field_size_limit(1 << 24)
     folder = next((corpus.ROOT / "tracelens_reference").glob(f"{name}*_perf_report_csvs"))
@@ -64,9 +81,11 @@ def explain(reference: dict[str, str], flop: int) -> str:
 
 
 @pytest.mark.parametrize("name", REFERENCES)
-def test_flops_are_those_of_tracelens_or_differ_for_a_known_reason(labs: dict[str, Lab], name: str) -> None:
-    lab, expected = labs[REFERENCES[name][0]], REFERENCES[name][1]
-    rows = lab.query("op_flop", run=Path(name).name).to_pylist()
+def test_flops_are_those_of_tracelens_or_differ_for_a_known_reason(
+    answers: dict[str, list[dict[str, Any]]], name: str
+) -> None:
+    store, expected = REFERENCES[name]
+    rows = rows_of(answers[store], Path(name).name)
     ours: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         if row["flop"] is not None:
@@ -81,11 +100,10 @@ def test_flops_are_those_of_tracelens_or_differ_for_a_known_reason(labs: dict[st
     assert calls == {key: sum(row["calls"] for row in ours[key]) for key in calls}
 
 
-def test_gpu_time_adds_up_to_that_of_all_rows(labs: dict[str, Lab]) -> None:
-    for lab in labs.values():
-        found = lab.query("op_flop")
+def test_gpu_time_adds_up_to_that_of_all_rows(labs: dict[str, Lab], answers: dict[str, list[dict[str, Any]]]) -> None:
+    for store, lab in labs.items():
         sums: Counter[tuple[str, int]] = Counter()
-        for row in found.to_pylist():
+        for row in answers[store]:
             sums[row["run"], row["rank"]] += row["gpu_ns"]
             assert row["covered_ratio"] is None or 0 <= row["covered_ratio"] <= 1
         totals = lab.sql(
@@ -116,14 +134,13 @@ RESNET50_CONVOLUTIONS, RESNET50_FIRST_CONVOLUTION = 2 * 4_087_136_256, 2 * 118_0
 
 
 @pytest.fixture(scope="module")
-def matrix_times(labs: dict[str, Lab]) -> dict[tuple[str, str], Counter[str]]:
+def matrix_times(labs: dict[str, Lab], answers: dict[str, list[dict[str, Any]]]) -> dict[tuple[str, str], Counter[str]]:
     """Return for each eager run the GPU time of matrix kernels: that of ops with FLOPs, of other ops, and of none."""
     times: dict[tuple[str, str], Counter[str]] = {}
+    listed = {store: lab.sql("select name, class from kernel_classes").to_pylist() for store, lab in labs.items()}
     for store, run in [(store, run) for store, runs in EAGER.items() for run in runs]:
-        classes = {
-            row["name"]: row["class"] for row in labs[store].sql("select name, class from kernel_classes").to_pylist()
-        }
-        unknown = [row for row in labs[store].query("op_flop", run=run).to_pylist() if row["flop"] is None]
+        classes = {row["name"]: row["class"] for row in listed[store]}
+        unknown = [row for row in rows_of(answers[store], run) if row["flop"] is None]
         without = {row["op"] for row in unknown if row["formula"] is None}
         times[store, run] = Counter()
         for row in labs[store].query("op_kernels", run=run).to_pylist():
