@@ -205,5 +205,6 @@ def test_the_program_reads_the_terminal_of_the_collector(tmp_path: Path) -> None
         if b"name? " in output + block and b"name? " not in output:
             os.write(terminal, b"Ada\n")
         output += block
+    assert f"{tmp_path / 'r'}: ok; next: tracelab ingest {tmp_path / 'r'}".encode() in output
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert b"read Ada" in output

@@ -44,6 +44,8 @@ def run_case(tmp_path: Path, run_script):
         folder = tmp_path / case
         assert (folder / "run.json").exists(), errors
         content = json.loads((folder / "run.json").read_text())
+        explanation = f"; {content['error']}" if content["error"] else ""
+        assert f"tracelab: {folder}: {content['status']}{explanation}; {content['ranks']['0']['steps']} steps" in errors
         return Result(folder, content["status"], content["error"])
 
     return run

@@ -82,8 +82,7 @@ def command(*, command: tuple[str, ...], profilers: tuple[str, ...], tag: tuple[
     )
     results = run_program(settings, report=lambda line: print_lines(f"tracelab: {line}", err=True))
     for result in results:
-        explanation = "".join(f"; {each}" for each in (result.error, result.note) if each)
-        print_lines(f"tracelab: {result.folder}: {result.status}{explanation}", err=True)
+        print_lines(f"tracelab: {result.describe()}", err=True)
     interrupted = next((result for result in results if result.interrupted is not None), None)
     if interrupted is not None:
         by_signal = INTERRUPTED_BY.get(interrupted.interrupted or 0, 130)

@@ -1,6 +1,7 @@
 """End a run: the output of ranks that failed, the final run.json, and the result."""
 
 import contextlib
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -28,6 +29,15 @@ class Result:
     """How it differs from what was requested, or None."""
     exit_code: int | None = None
     """Exit code of a program that ended by itself, as a shell has it; None of a workload."""
+    recorded: str = ""
+    """Steps, ranks and traces in words; empty where no rank is known."""
+
+    def describe(self) -> str:
+        """Return in one line how the run ended, what it holds, and what to do next."""
+        parts = [f"{self.folder}: {self.status}", self.error, self.recorded, self.note]
+        if self.status == "ok":
+            parts.append(f"next: tracelab ingest {shlex.quote(str(self.folder))}")
+        return "; ".join(filter(None, parts))
 
 
 @contextlib.contextmanager
@@ -71,7 +81,20 @@ def finish_run(
         write_json(folder / RUN_JSON, final)
     except OSError as problem:
         raise TracelabError(f"{folder / RUN_JSON}: cannot be written: {problem.strerror}; the run is lost") from problem
-    return Result(folder, final_status, error, interrupted, final.get("short_epoch") or _join_notes(outcomes))
+    note = final.get("short_epoch") or _join_notes(outcomes)
+    return Result(folder, final_status, error, interrupted, note, recorded=_count_recorded(outcomes))
+
+
+def _count_recorded(outcomes: Mapping[int, Mapping[str, Any]]) -> str:
+    """Return in words how many steps the ranks took, and how many traces they wrote."""
+    steps = sorted({outcome["steps"] for outcome in outcomes.values() if outcome.get("steps") is not None})
+    if not steps:
+        return ""
+    traces = sum(len(outcome.get("files") or ()) for outcome in outcomes.values())
+    spread = f"{steps[0]} to {steps[-1]}" if len(steps) > 1 else str(steps[0])
+    ranks = f" on {len(outcomes)} ranks" if len(outcomes) > 1 else ""
+    written = f", {traces} trace{'s' * (traces != 1)}" if traces else ""
+    return f"{spread} step{'s' * (steps != [1])}{ranks}{written}"
 
 
 def _join_notes(outcomes: Mapping[int, Mapping[str, Any]]) -> str | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tracelab.collect.run_end import finish_run
+from tracelab.collect.run_end import Result, finish_run
 from tracelab.collect.run_folder import read_run_json, write_json
 
 _OUTCOMES = ".outcomes"
@@ -20,10 +20,11 @@ _POLL_S = 0.05
 _MISSING = {"status": "failed", "error": "has not ended the block of tracelab.record", "vanished": True}
 
 
-def finish_rank(folder: Path, rank: int, world_size: int, outcome: dict[str, Any]) -> None:
+def finish_rank(folder: Path, rank: int, world_size: int, outcome: dict[str, Any]) -> Result | None:
     """Write run.json with the outcomes of this rank and of those that ended before; rank 0 waits for the others.
 
-    Entries of an outcome beside those of a rank: `uses_gpu`.
+    Returns the result; None where another rank has written all outcomes, or the last one will. Entries of an outcome
+    beside those of a rank: `uses_gpu`.
     """
     outcomes_folder = folder / _OUTCOMES
     own = outcomes_folder / f"{rank}.json"
@@ -41,7 +42,7 @@ def finish_rank(folder: Path, rank: int, world_size: int, outcome: dict[str, Any
         description = read_run_json(folder)
         outcomes = _read_outcomes(outcomes_folder) | {rank: outcome}
         if description is None or (is_written and not own.exists()):  # the last rank has written all outcomes
-            return
+            return None
         ranks = range(world_size)
         all_outcomes = {each: outcomes.get(each, dict(_MISSING)) for each in ranks}
         files = [file["file"] for each in outcomes.values() for file in each.get("files", ())]
@@ -51,9 +52,11 @@ def finish_rank(folder: Path, rank: int, world_size: int, outcome: dict[str, Any
             "gpus": sum(bool(each.get("uses_gpu")) for each in outcomes.values()),
             "expects": {"ranks": list(ranks), "files": sorted(files)},
         }
-        finish_run(folder, description | facts, all_outcomes, None)
-        if len(outcomes) == world_size:
+        result = finish_run(folder, description | facts, all_outcomes, None)
+        is_last = len(outcomes) == world_size
+        if is_last:
             shutil.rmtree(outcomes_folder, ignore_errors=True)
+        return result if is_last or rank == 0 else None
 
 
 def _read_outcomes(folder: Path) -> dict[int, dict[str, Any]]:

@@ -26,6 +26,7 @@ from tracelab.collect.recording.window import Window, validate_window
 from tracelab.collect.run_end import scratch_folder
 from tracelab.collect.run_folder import RUN_JSON, claim_run_folder, write_json
 from tracelab.errors import TracelabError, UsageError
+from tracelab.foreign_text import print_lines
 from tracelab.run_names import check_run_name
 
 _OPTION = re.compile(r"(?<!\S)--([a-z]+(?:-[a-z]+)*)")
@@ -95,7 +96,9 @@ class ScriptRecording:
         with self._held:
             recorder.finish()
             outcome = self._describe_outcome(recorder, error)
-            finish_rank(self.folder, self._rank.rank, self._rank.world_size, outcome)
+            result = finish_rank(self.folder, self._rank.rank, self._rank.world_size, outcome)
+            if result is not None:
+                print_lines(f"tracelab: {result.describe()}", err=True)
             if self._rank.rank == 0:
                 (self.folder / REQUEST).unlink(missing_ok=True)
 
