@@ -7,7 +7,8 @@
 -- communication, memory of the step's own rows, rows of other steps or of none, idle; the five parts add up. What a device
 -- does for a step after that step (`late_ns`) is in the next one's `other_steps_ns`: the host runs ahead of the device.
 -- Where a recording begins while the device is behind, its first steps end before the first row that they launched: what
--- the device did meanwhile is not recorded, and `idle_ns` is NULL. Rows outside of a scope count as those of other steps.
+-- the device did meanwhile is not recorded, and `idle_ns` is NULL; so it is of steps that begin when the last row of the
+-- device has ended. Rows outside of a scope count as those of other steps.
 -- /// query
 -- title = "Step breakdown"
 -- needs = ["annotations"]
@@ -25,7 +26,7 @@
 -- exposed_comm_ns = "Time in the step in which a communication kernel of it ran, and no compute of it."
 -- exposed_memory_ns = "Time in the step in which a copy or memset of it ran, and neither compute nor communication of it."
 -- other_steps_ns = "Time in the step in which only rows of other steps, or of none, ran."
--- idle_ns = "Time in the step in which nothing ran; NULL where the device's first row begins later than the step, or work of an earlier step waits for it: what ran before is not recorded."
+-- idle_ns = "Time in the step in which nothing ran; NULL where the device's first row begins later than the step, or work of an earlier step waits for it: what ran before is not recorded. NULL, too, where the step begins behind the device's last row."
 -- idle_ratio = "idle_ns / step_ns."
 -- gpu_busy_ns = "Time in which a row of the step ran, in the step or after it."
 -- late_ns = "The part of gpu_busy_ns outside the step."
@@ -39,19 +40,20 @@
 -- api_ns = "Their durations, added up."
 -- sync_ns = "The part of api_ns in calls that wait: names with Synchronize."
 -- name = "Name of the range."
+-- window_idle_ns = "The part of idle_ns between the first and the last row of the device, its window."
 -- [report]
 -- section = "time"
 -- order = 2
 -- show_if = "device is not null"
 -- without = "step_breakdown is shown where a step has rows of a GPU: record CPU and CUDA activities together; for the CPU, see cpu_breakdown"
--- ok_text = "No step leaves its device idle for more than 20 % of it."
+-- ok_text = "No step leaves its device idle for more than 20 % of it, before the first and behind the last recorded row of the device aside."
 -- unknown = "How long a step leaves its device idle is not known: no step was recorded with a device. For the CPU, see its time breakdown."
 -- [[report.findings]]
--- when = "idle_ns > 0.2 * nullif(step_ns, 0)"
--- by = "idle_ns"
--- cost = { ns = "idle_ns", of = "step_ns", adds = true, topics = ["data", "host", "launches", "dependency"], leads = false }
+-- when = "window_idle_ns > 0.2 * nullif(step_ns, 0)"
+-- by = "window_idle_ns"
+-- cost = { ns = "window_idle_ns", adds = true, topics = ["data", "host", "launches", "dependency"], leads = false }
 -- next = "idle_causes"
--- text = "[{where}: ]in step {step} the device is idle for {idle_ns of step_ns}."
+-- text = "[{where}: ]in step {step} the device is idle for {window_idle_ns of step_ns}."
 -- advice = "Compare with waiting for data, and with the causes of idle time."
 -- ///
 with marked as (
@@ -191,8 +193,8 @@ parts as (
     from layers_of_steps('beside', 'slots')
     group by slot
 ),
-firsts as (  -- when the recorded rows of a device begin, and the first step that launched one
-    select lane, min(start_ns) as first_ns, min(step_start_ns) as first_step_ns
+recorded as (  -- when the recorded rows of a device begin and end, and the first step that launched one
+    select lane, min(start_ns) as first_ns, max(end_ns) as last_ns, min(step_start_ns) as first_step_ns
     from beside
     where has_valid_interval(start_ns, end_ns)
     group by lane
@@ -229,9 +231,11 @@ step_rows as (
         l.lane is not null as has_gpu,
         coalesce(
             s.start_ns < f.first_ns
-            and (f.first_step_ns < s.start_ns or f.first_step_ns = s.start_ns and s.end_ns <= f.first_ns),
+            and (f.first_step_ns < s.start_ns or f.first_step_ns = s.start_ns and s.end_ns <= f.first_ns)
+            or s.start_ns >= f.last_ns,
             false
         ) as is_unrecorded,
+        greatest(f.first_ns - s.start_ns, 0) + greatest(s.end_ns - f.last_ns, 0) as outside_ns,
         p.compute_ns, p.exposed_comm_ns, p.exposed_memory_ns, p.other_steps_ns, a.late_ns,
         g.kernels, g.kernel_ns, g.copies, g.copy_ns, g.memsets,
         coalesce(h.api_calls, 0) as api_calls,
@@ -240,7 +244,7 @@ step_rows as (
     from all_steps as s
     left join lanes as l using (process)
     left join slots as t on s.id = t.step_id and l.lane = t.lane
-    left join firsts as f on l.lane = f.lane
+    left join recorded as f on l.lane = f.lane
     left join parts as p using (slot)
     left join late as a using (slot)
     left join sums as g using (slot)
@@ -271,6 +275,7 @@ figures as (
             when has_gpu and not is_unrecorded
                 then step_ns - coalesce(compute_ns, 0) - coalesce(exposed_comm_ns, 0) - coalesce(exposed_memory_ns, 0) - coalesce(other_steps_ns, 0)
         end as idle_ns,
+        outside_ns,
         case when has_gpu then coalesce(late_ns, 0) end as late_ns,
         coalesce(kernels, 0) as kernels,
         coalesce(kernel_ns, 0) as kernel_ns,
@@ -296,6 +301,7 @@ select
     memsets, cpu_ns, api_calls,
     as_bigint(api_ns) as api_ns,
     as_bigint(sync_ns) as sync_ns,
-    name
+    name,
+    case when idle_ns is not null then as_bigint(greatest(idle_ns - outside_ns, 0)) end as window_idle_ns
 from figures
 order by run, rank, device, figures.start_ns nulls last, step
