@@ -1,11 +1,11 @@
 -- How fast copies run, and how much of their time goes into small ones.
 -- A row is one run, rank, device, direction and pair of memory kinds. Every copy counts in `copies` and `dur_ns`; the
 -- throughput is that of copies whose size and time are known. Durations add up over copies that run at once, `busy_ns`
--- does not. A copy within a device moves twice its bytes through the device's memory. 1 GB is 1e9 bytes.
+-- does not; `exposed_ns` is the part of that in which no kernel and no whole graph runs. A copy within a device moves twice its bytes through the device's memory. 1 GB is 1e9 bytes.
 -- /// query
 -- title = "Memory copy throughput"
 -- needs = ["memcpys"]
--- show = ["run", "rank", "direction", "src_memory", "copies", "size_bytes", "dur_ns", "throughput_gb_per_s"]
+-- show = ["run", "rank", "direction", "src_memory", "copies", "dur_ns", "exposed_ns", "throughput_gb_per_s"]
 -- chart = { kind = "bars", x = "direction", y = ["throughput_gb_per_s"], by = "run" }
 -- [params]
 -- common = ["run", "rank", "device", "small_bytes"]
@@ -20,10 +20,13 @@
 -- small_dur_ns = "Durations of the small copies, added up."
 -- small_dur_ratio = "small_dur_ns / dur_ns."
 -- timed_bytes = "Bytes of the copies of known size and time; less than size_bytes only where a copy has no valid time."
+-- exposed_ns = "The part of busy_ns in which no kernel of the device and no whole graph ran."
+-- window_ns = "common"
 -- [report]
 -- section = "copies"
 -- order = 1
--- ok_text = "No direction spends more than 10 % of its copying time in small copies."
+-- row = "kind[s] of copies"
+-- ok_text = "No direction spends more than 10 % of its copying time in small copies, or copies for more than 10 % of the window while no kernel runs."
 -- unknown = "How much time small copies take is not known: no copy has both a size and a duration."
 -- [[report.findings]]
 -- when = "small_dur_ns > 0.1 * nullif(sized_dur_ns, 0)"
@@ -31,6 +34,30 @@
 -- cost = { ns = "small_dur_ns", adds = true, topics = ["copies"], leads = false }
 -- text = "[{where}: ]{direction} copies spend {small_dur_ns of sized_dur_ns} of their time in small ones ({small_copies} of {copies})."
 -- advice = "Pack small copies into one, and keep scalars on the device: `.item()` in the loop is a copy each."
+-- [[report.findings]]
+-- when = "direction = 'HtoD' and src_memory = 'Pageable' and exposed_ns > 0.1 * nullif(window_ns, 0)"
+-- by = "exposed_ns"
+-- cost = { ns = "exposed_ns", rows = "direction = 'HtoD' and src_memory = 'Pageable'", adds = true, topics = ["copies"], detail = 2 }
+-- text = "[{where}: ]copies from pageable host memory to the device take {exposed_ns of window_ns} of the window while no kernel runs."
+-- advice = "Pin the host memory (`pin_memory=True` of the loader), and copy the next batch with `non_blocking=True` on a stream of its own while this one computes."
+-- [[report.findings]]
+-- when = "direction = 'HtoD' and src_memory is distinct from 'Pageable' and exposed_ns > 0.1 * nullif(window_ns, 0)"
+-- by = "exposed_ns"
+-- cost = { ns = "exposed_ns", rows = "direction = 'HtoD' and src_memory is distinct from 'Pageable'", adds = true, topics = ["copies"], detail = 2 }
+-- text = "[{where}: ]copies from host memory[ ({src_memory})] to the device take {exposed_ns of window_ns} of the window while no kernel runs."
+-- advice = "Copy the next batch on a stream of its own while this one computes; what is left then waits for the link: send fewer bytes."
+-- [[report.findings]]
+-- when = "direction = 'DtoH' and exposed_ns > 0.1 * nullif(window_ns, 0)"
+-- by = "exposed_ns"
+-- cost = { ns = "exposed_ns", rows = "direction = 'DtoH'", adds = true, topics = ["copies"], detail = 2 }
+-- text = "[{where}: ]copies from the device to host memory take {exposed_ns of window_ns} of the window while no kernel runs."
+-- advice = "Copy results less often, and into pinned memory with `non_blocking=True`: `.item()` and `.cpu()` in the loop stop the device."
+-- [[report.findings]]
+-- when = "direction = 'DtoD' and exposed_ns > 0.1 * nullif(window_ns, 0)"
+-- by = "exposed_ns"
+-- cost = { ns = "exposed_ns", rows = "direction = 'DtoD'", adds = true, topics = ["copies"], detail = 2 }
+-- text = "[{where}: ]copies within the device take {exposed_ns of window_ns} of the window while no kernel runs."
+-- advice = "Write results in place: `clone`, `contiguous`, `cat` and the buckets of DDP copy (`gradient_as_bucket_view=True` avoids the latter)."
 -- ///
 with copies as (
     select
@@ -39,6 +66,19 @@ with copies as (
         case when has_valid_interval(start_ns, end_ns) then dur_ns end as measured_ns
     from memcpys
     where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
+),
+activity as not materialized (
+    select run, source, rank, device, kind, start_ns, end_ns
+    from gpu_activity
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
+),
+computing as (
+    select run, source, rank, device, start_ns, end_ns from activity where kind in ('kernel', 'graph')
+),
+exposed as (
+    select run, rank, device, part, sum(busy_ns - inside_ns) as exposed_ns
+    from clip_to('copies', 'computing')
+    group by run, rank, device, part
 ),
 sums as (
     select
@@ -63,8 +103,14 @@ select
     zero_if_missing(b.run, b.busy_ns) as busy_ns,
     s.small_copies, s.small_dur_ns,
     s.small_dur_ns / nullif(s.dur_ns, 0) as small_dur_ratio,
-    s.timed_bytes
+    s.timed_bytes,
+    zero_if_missing(e.run, as_bigint(e.exposed_ns)) as exposed_ns,
+    zero_if_missing(w.run, w.window_ns) as window_ns
 from sums as s
+left join exposed as e
+    on s.run = e.run and s.rank = e.rank and s.device is not distinct from e.device
+    and s.part is not distinct from e.part
+left join windows('activity') as w on s.run = w.run and s.rank = w.rank and s.device is not distinct from w.device
 left join busy('copies') as b
     on s.run = b.run and s.rank = b.rank and s.device is not distinct from b.device
     and s.part is not distinct from b.part

@@ -159,7 +159,7 @@ def step_of(gpu_row: Row, listed: Sequence[Row], called: dict[tuple, Row], gpu_m
 
 
 def is_behind(step: Row, gpu_rows: Sequence[Row], launched_in: Sequence[Row]) -> bool:
-    """Whether a step begins behind the last GPU row, or passes before the first, while earlier work or its own waits."""
+    """Whether a step begins behind the last GPU row, or passes before the first while its work or earlier one waits."""
     if gpu_rows and step["start_ns"] >= max(row["end_ns"] for row in gpu_rows):
         return True
     first_ns = min((row["start_ns"] for row in gpu_rows), default=0)

@@ -221,7 +221,7 @@ def test_the_largest_losses_are_listed_also_within_the_thresholds(small_losses: 
     assert [(each.query, each.rest) for each in whole.leads] == [("idle_causes", 0.06), ("nccl_share", 0.05)]
     assert whole.balance == (
         f"{known} The 2 findings explain 11.0 % of the measured time, and 0.5 % has other causes. "
-        "1 finding costs less than 1 %."
+        "2 findings cost less than 1 % each."  # of copies: gpu_breakdown and memcpy_throughput
     )
     text = repr(Summaries([whole]))
     assert ("1. 6.0 %: " in text, "2. 5.0 %: " in text, "not listed" in text) == (True, True, False)

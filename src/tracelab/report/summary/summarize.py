@@ -40,6 +40,7 @@ _LOST = {"idle": "idle", "exposed_comm": "exposed communication", "exposed_memor
 """Columns of gpu_breakdown, without their unit, in which GPUs do not compute."""
 _IDLE_TOPICS = frozenset({"data", "host", "launches", "dependency"})
 _WAITING_TOPICS = frozenset({"waiting"})
+_COPY_TOPICS = frozenset({"copies"})
 _COMMUNICATION_TOPICS = frozenset({"waiting", "transfer", "receiving"})
 _PROGRAM_START = "Program start"
 """Range of the start of a program in recordings of `collect run`."""
@@ -304,12 +305,15 @@ def _ceilings(rows: Rows, waits: Rows) -> list[Ceiling]:
     window_ns = sum(row["window_ns"] for row in rows)
     if not window_ns:
         return []
-    idle, exposed = (sum(row[name] for row in rows) / window_ns for name in ("idle_ns", "exposed_comm_ns"))
+    idle, exposed, copies = (
+        sum(row[name] for row in rows) / window_ns for name in ("idle_ns", "exposed_comm_ns", "exposed_memory_ns")
+    )
     known = [row["exposed_wait_ns"] for row in waits if row["exposed_wait_ns"] is not None]
     return [
         Ceiling(_IDLE_TOPICS, idle, "idle time"),
         *([Ceiling(_WAITING_TOPICS, sum(known) / window_ns, "exposed waiting")] if known else []),
         Ceiling(_COMMUNICATION_TOPICS, exposed, "exposed communication"),
+        Ceiling(_COPY_TOPICS, copies, "exposed copies"),
     ]
 
 
