@@ -15,9 +15,9 @@ import pytest
 from click.testing import CliRunner
 
 from tests.collect.gpu_node import FAKES
-from tests.collect.test_program_runs import LOOP, record, recorded_steps
+from tests.collect.test_program_runs import EXAMPLE, LOOP, record, recorded_steps
 from tests.needs import needs_torch
-from tracelab.cli import collect_run
+from tracelab.cli import collect_run, main
 from tracelab.collect import status
 from tracelab.collect.process.launch import ProcessExit
 from tracelab.collect.program.outcomes import ProgramEnd, program_outcomes
@@ -47,6 +47,23 @@ def test_the_exit_code_is_that_of_the_program_and_its_output_no_cause(
     done = CliRunner().invoke(collect_run.command, [*options, "--", sys.executable, str(script)])
     assert done.exit_code == code, done.output
     assert f"/r: {'profiler_error' if '_exit(0)' in program else 'failed'}; {error}" in done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["collect", "run", "--steps", "3", "--", "true"], "no option '--steps'; did you mean --active?"),
+        (["collect", "run", "--name=x", "--", "true"], "did you mean --run?"),
+        (["collect", "run", "--windw", "3", "--", "true"], "No such option '--windw'"),
+        (["collect", "run", "--", str(EXAMPLE)], f"is a Python script and no program; run it as python {EXAMPLE}"),
+        (["collect", "run", "--out", str(EXAMPLE.parent), "--run", "mnist.py", "--", "true"], "choose another --run"),
+        (["run", "--", "true"], "no command 'run'; did you mean 'tracelab collect run'?"),
+        (["record"], "no command 'record'; did you mean 'tracelab collect run'?"),
+    ],
+)
+def test_a_command_that_is_nearly_right_gets_the_right_one(words: list[str], message: str) -> None:
+    done = CliRunner().invoke(main, words)
+    assert (done.exit_code, message in done.stderr) == (2, True), done.stderr
 
 
 def test_the_exception_of_a_python_without_a_hook_is_the_cause(tmp_path: Path) -> None:

@@ -41,6 +41,9 @@ COMMANDS = {
 }
 """Every command with its line of help; the module of the same name holds its `command`."""
 
+_OF_GROUPS = {"run": "collect run", "record": "collect run", "train": "collect train"}
+"""Commands of a group that one may take for commands of their own."""
+
 INTERRUPTED = 130
 """The exit code after Ctrl-C."""
 
@@ -206,6 +209,14 @@ class CommandLine(LazyGroup):
             if error.errno != errno.EPIPE:
                 print_lines(f"tracelab: the output cannot be written: {error.strerror}", err=True)
             sys.exit(1)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; name the group of one that is in a group."""
+        if args and args[0] in _OF_GROUPS:
+            ctx.fail(f"no command {args[0]!r}; did you mean 'tracelab {_OF_GROUPS[args[0]]}'?")
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; the only place where expected errors become a sentence and an exit code."""

@@ -18,7 +18,28 @@ Examples:
 """
 
 
+_NAMED_ELSEWHERE = {
+    "--steps": "--active",
+    "--window": "--wait and --active",
+    "--warmup": "--wait",
+    "--skip": "--wait",
+    "--name": "--run",
+}
+"""Options of other commands and profilers, with those that mean the same here."""
+
+
+class _RunCommand(click.Command):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if (meant := _NAMED_ELSEWHERE.get(error.option_name)) is None:
+                raise
+            raise click.UsageError(f"no option {error.option_name!r}; did you mean {meant}?", ctx) from error
+
+
 @click.command(
+    cls=_RunCommand,
     epilog=_EPILOG,
     context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
     options_metavar="[OPTIONS] --",

@@ -106,6 +106,8 @@ def claim_run_folder(folder: Path, *, force: bool) -> Iterator[None]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
+        if folder.exists():
+            raise UsageError(f"{folder} is a file, not a run folder; choose another --run") from error
         raise TracelabError(f"{folder}: cannot be created: {error.strerror}; choose another --out") from error
     with _locked(folder):
         _empty(folder, force=force)

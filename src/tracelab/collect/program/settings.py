@@ -56,8 +56,7 @@ def validate_program(settings: ProgramSettings) -> ProgramSettings:
         raise UsageError("--profiler names one profiler twice; record again with another --run instead")
     if settings.run is not None:
         check_run_name(settings.run)
-    if shutil.which(settings.command[0]) is None:
-        raise UsageError(f"{settings.command[0]}: no such program on PATH, or not executable; check the command")
+    _check_executable(settings.command[0], settings.script)
     options = settings.kineto
     if "kineto" not in settings.profilers and (options.memory or options.shapes or options.stacks or options.flops):
         raise UsageError("--memory, --shapes, --stacks and --flops need --profiler kineto")
@@ -67,6 +66,14 @@ def validate_program(settings: ProgramSettings) -> ProgramSettings:
     if "ncu" in settings.profilers and not window.is_gated and (window.for_s or window.after_s):
         raise UsageError("ncu cannot record by seconds; choose --wait and --active, or no window")
     return settings
+
+
+def _check_executable(program: str, script: str | None) -> None:
+    if shutil.which(program) is not None:
+        return
+    if program == script:
+        raise UsageError(f"{script} is a Python script and no program; run it as python {script}")
+    raise UsageError(f"{program}: no such program on PATH, or not executable; check the command")
 
 
 def name_runs(settings: ProgramSettings, token: str = "") -> list[str]:
