@@ -254,11 +254,15 @@ class Lab:
         if self.scope is not None:
             raise UsageError(f"{method} reads whole recordings; open the store without a scope")
 
-    def summary(self, *runs: str) -> "Summaries":
-        """Summarize the store, or some runs of it: five figures, and the findings that cost most of the time."""
+    def summary(self, *runs: str | Sequence[str]) -> "Summaries":
+        """Summarize the store, or some runs of it: five figures, and the findings that cost most of the time.
+
+        A list of names is as good as the names.
+        """
         from tracelab.report.summary import summarize, text
 
-        return text.Summaries(summarize.summarize(self.store, runs, aligned=bool(self.aligned), scope=self._scope()))
+        names = tuple(name for each in runs for name in ([each] if isinstance(each, str) else each))
+        return text.Summaries(summarize.summarize(self.store, names, aligned=bool(self.aligned), scope=self._scope()))
 
     def report(self, *runs: str, all_findings: bool = False) -> "Page":
         """Build the report of the store, or of some runs: shows in a notebook, and `.save("report.html")` writes it."""

@@ -392,6 +392,12 @@ def test_refusal_exits_with_5_and_is_a_document_of_the_format(other_gpu: Path, t
     content = json.loads(refuse("--format", "json")[0])
     assert (content["tracelab"], content["verdict"], content["exit_code"]) == ("comparison/1", "refused", 5)
     assert (content["reason"], content["metrics"], content["request"]["base"]) == (REASON, [], ["main"])
+    assert {each["fact"]: each["verdict"] for each in content["comparability"]}["gpu"] == "different"
+    compared = json.loads(
+        writers.write_json(Lab(other_gpu).compare("main", "new", allow_different=["gpu"]).comparison, strict=False)
+    )
+    assert set(content) - {"reason", "request"} == set(compared) - {"unit"}
+    assert content["kernels"].keys() == compared["kernels"].keys()
     markdown = refuse("--format", "markdown")[0]
     assert markdown.startswith("**Refused:** base and candidate cannot be compared: GPU A100 against H100;")
     suite = ElementTree.fromstring(refuse("--format", "junit")[0])[0]  # noqa: S314  ours

@@ -244,6 +244,7 @@ def test_the_command_prints_text_also_in_a_pipe_and_rows_on_request(lab: Path) -
 def test_python_has_the_text_the_rows_and_html(lab: Path) -> None:
     found = tracelab.open(lab).summary("first")
     assert repr(found).startswith("first\n")
+    assert repr(tracelab.open(lab).summary(["first"])) == repr(found)
     assert "<dt>GPU busy" in found._repr_html_()
     assert found.rows.column_names[:5] == ["run", "kind", "name", "value", "unit"]
     units = {row["name"]: row["unit"] for row in found.rows.to_pylist()}

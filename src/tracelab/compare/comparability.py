@@ -56,6 +56,8 @@ class NotComparableError(TracelabError):
     """The recordings differ in what a comparison would measure instead of the change."""
 
     exit_code = 5
+    facts: "tuple[FactRow, ...]" = ()
+    """The facts of both sides, where they were compared."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,9 @@ def compare_facts(
     if noise:
         problems += [replace(each, side="noise runs") for each in _find_problems(base, noise, shapes, permitted)[1]]
     if problems:
-        raise NotComparableError(_describe_problems(problems))
+        error = NotComparableError(_describe_problems(problems))
+        error.facts = tuple(rows)
+        raise error
     return rows
 
 

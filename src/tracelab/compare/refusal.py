@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
-from tracelab.compare.writers import JSON_FORMAT, escape_sentence
+from tracelab.compare.comparability import NotComparableError
+from tracelab.compare.writers import JSON_FORMAT, KERNEL_LISTS, escape_sentence, list_facts
 from tracelab.errors import TracelabError
 from tracelab.exact_json import json_text
 from tracelab.foreign_text import escape_controls
@@ -30,6 +31,8 @@ def write_refusal(error: TracelabError, fmt: str, *, base: Sequence[str], candid
                 "reason": str(error),
                 "request": {"base": list(base), "candidate": list(candidate)},
                 **{key: [] for key in ("base", "candidate", "noise_runs", "metrics", "gates", "warnings", "notes")},
+                "comparability": list_facts(error.facts) if isinstance(error, NotComparableError) else [],
+                "kernels": {key: [] for key in KERNEL_LISTS},
             }
             return json_text(content) + "\n"
     return f"Refused: {escape_controls(str(error))}.\n"

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 from rich.cells import cell_len
 
 from tracelab.compare import sentences
+from tracelab.compare.comparability import FactRow
 from tracelab.compare.comparison import Comparison
 from tracelab.compare.gates import FAILED, UNDECIDED
 from tracelab.compare.metrics import is_memory, spell_verdict
@@ -20,6 +21,8 @@ from tracelab.output.labels import shorten
 from tracelab.output.writers import escape_markdown
 
 JSON_FORMAT = "comparison/1"
+KERNEL_LISTS = ("matches", "stages", "unmatched", "replacements")
+"""What the JSON lists of the matched kernels."""
 _CODE = re.compile(r"(`(?:tracelab [a-z ]+|--[a-z-]+)`)")
 _GAP = "  "
 _NARROWEST = 40
@@ -117,6 +120,20 @@ def _junit_case(suite: ElementTree.Element, kind: str, name: str, row: MetricRow
     return case
 
 
+def list_facts(facts: Sequence[FactRow]) -> list[dict[str, object]]:
+    """Return the facts of both sides as JSON has them."""
+    return [
+        {
+            "fact": row.fact,
+            "verdict": row.verdict,
+            "base": row.base,
+            "candidate": row.candidate,
+            "allowed": row.allowed,
+        }
+        for row in facts
+    ]
+
+
 def write_json(comparison: Comparison, *, strict: bool) -> str:
     """Return the comparison as JSON, whose format the guide on comparing describes."""
     request = comparison.request
@@ -139,16 +156,7 @@ def write_json(comparison: Comparison, *, strict: bool) -> str:
             }
             for result in comparison.gates
         ],
-        "comparability": [
-            {
-                "fact": row.fact,
-                "verdict": row.verdict,
-                "base": row.base,
-                "candidate": row.candidate,
-                "allowed": row.allowed,
-            }
-            for row in comparison.facts
-        ],
+        "comparability": list_facts(comparison.facts),
         "kernels": {
             "matches": [
                 {"stage": each.stage, "base": list(each.base), "candidate": list(each.candidate)}
