@@ -320,6 +320,24 @@ def test_command_writes_a_comment_and_exits_by_its_gates(store: Path, tmp_path: 
     assert target.read_text().startswith(verdict)
 
 
+def test_gpu_work_that_no_step_launched_is_stated(memory: MemoryStore) -> None:
+    """A copy of 700 ns is launched at 9,500, behind the first step's range, which ends at 9,000."""
+    tables = together(recording("main"), recording("new"))
+    place = {"run": "new", "rank": 0, "pid": 1}
+    tables["api_calls"].append(
+        place
+        | {"tid": 1, "api": "runtime", "name": "cudaMemcpyAsync", "start_ns": 9_500, "dur_ns": 20, "correlation": 999}
+    )
+    tables["memcpys"].append(
+        place | {"device": 0, "stream": 7, "direction": "DtoD", "start_ns": 9_600, "dur_ns": 700, "correlation": 999}
+    )
+    compared = compare_source(Source(memory.filled(tables).con), Request(("main",), ("new",)))
+    note = "GPU work that was launched before, between or behind the ranges of steps is in no metric: "
+    assert [each for each in compared.notes if each.startswith("GPU work")] == [
+        f"{note}1 row of 700 ns in new (most: DtoD, 700 ns)."
+    ]
+
+
 def test_python_returns_rows_and_the_verdict(store: Path) -> None:
     result = Lab(store).compare("main", "new", fail_on="step_time > 3%")
     assert (result.verdict, result.gates) == ("undecided", {"step_time > 3%": "undecided"})

@@ -170,7 +170,10 @@ def compare_source(source: fetch.Source, request: Request) -> Comparison:
         tuple(replacements),
         tuple(check_gate(gate, rows, reason) for gate, reason in zip(request.gates, reasons, strict=True)),
         tuple(notes.list_warnings(unit, matching, facts, rows[0].metric, sides)),
-        tuple(notes.list_notes(unit, matching, facts, sides, rows)),
+        (
+            *notes.list_notes(unit, matching, facts, sides, rows),
+            *(notes.describe_unassigned(answers.gpu_rows, runs) if unit == RANGES else []),
+        ),
         is_trimmed,
     )
 

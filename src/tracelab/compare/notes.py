@@ -2,14 +2,19 @@
 
 from collections.abc import Sequence
 
+import polars as pl
+
 from tracelab.compare import metrics
 from tracelab.compare.comparability import FactRow
 from tracelab.compare.kernel_matching import Matching
 from tracelab.compare.recordings import RECORDED, WHOLE
 from tracelab.compare.verdicts import LEAST_RECORDINGS, MetricRow, Series
+from tracelab.output.labels import Quantity, format_scaled
 
 _LEAST_MATCHED = 0.5
 _WIDE_SPREAD = 1.2
+LEAST_UNASSIGNED = 0.001
+"""Share of a recording's GPU time that no step launched, from which on it is stated."""
 
 Sides = Sequence[Sequence[Series]]
 """The series of each recording, of base and candidate."""
@@ -76,6 +81,30 @@ def list_notes(
             "side: where they are close, one may rise while the other falls."
         )
     return notes
+
+
+def describe_unassigned(gpu_rows: pl.DataFrame, runs: Sequence[str]) -> list[str]:
+    """Return the GPU work that no step launched, of which no metric has any, where a run has more than a little."""
+    if not gpu_rows.height:
+        return []
+    parts = []
+    for run in runs:
+        of_run = gpu_rows.filter(pl.col("run") == run)
+        outside = of_run.filter(pl.col("step_id").is_null())
+        total_ns = outside["dur_ns"].sum()
+        if total_ns < max(1, LEAST_UNASSIGNED * int(of_run["dur_ns"].sum())):
+            continue
+        name = pl.when(pl.col("kind") == "kernel").then(pl.col("class")).otherwise(pl.col("name"))
+        largest, largest_ns = outside.group_by(name=name).agg(pl.col("dur_ns").sum()).sort("dur_ns", "name").rows()[-1]
+        lengths = [format_scaled(int(each), Quantity.DURATION) for each in (total_ns, largest_ns)]
+        rows = int(outside["executions"].sum())
+        count = f"{rows:,} row{'s' * (rows != 1)}"
+        parts.append(f"{count} of {lengths[0]} in {run} (most: {largest}, {lengths[1]})")
+    if not parts:
+        return []
+    return [
+        f"GPU work that was launched before, between or behind the ranges of steps is in no metric: {', '.join(parts)}."
+    ]
 
 
 def mixes_profilers(facts: Sequence[FactRow]) -> bool:
