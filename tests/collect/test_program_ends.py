@@ -35,7 +35,7 @@ pytestmark = [needs_torch, pytest.mark.usefixtures("_forked_programs")]
         ("import torch; print('done'); raise KeyError('height')", 1, "KeyError: 'height'"),
         ("import torch; print('done'); os._exit(4)", 4, "ended with exit code 4; its recording is lost, because"),
         ("import torch; print('done'); os.kill(os.getpid(), 9)", 137, "killed by SIGKILL; its recording is lost"),
-        ("import torch; os._exit(0)", 1, "the process ended by os._exit, or was killed"),
+        ("import torch; os._exit(0)", 1, "the process ended by os._exit or exec, or was killed"),
     ],
 )
 def test_the_exit_code_is_that_of_the_program_and_its_output_no_cause(
@@ -82,6 +82,12 @@ def test_memory_that_runs_out_before_torch_is_imported_is_the_status(error: str,
     errors = f"Traceback (most recent call last):\n  File\n{error}\n"
     program = ProgramEnd(ProcessExit(0, 1, "itself", errors), 1, "kineto", Window(), errors=errors)
     assert program_outcomes(program, {}) == {0: {"status": "oom", "error": message}}
+
+
+def test_a_window_of_steps_in_a_program_without_steps_names_that_of_seconds() -> None:
+    program = ProgramEnd(ProcessExit(0, 0, "itself", ""), 1, "kineto", Window(wait=5, active=10))
+    outcome = program_outcomes(program, {0: {"pid": 1, "steps": 0, "ended": 1.0}})[0]
+    assert outcome["error"].endswith("after 5 optimizer steps; where no optimizer steps, choose --after-s and --for-s")
 
 
 def test_the_exception_is_the_one_that_ended_the_program() -> None:

@@ -239,9 +239,16 @@ def test_a_program_that_leaves_python_by_os_exit_loses_its_recording(tmp_path: P
     result = record_loop(tmp_path, after="os._exit(0)")
     assert (result.status, result.error) == (
         "profiler_error",
-        "the process ended by os._exit, or was killed; its recording is lost, because a process saves it when Python "
-        "exits",
+        "the process ended by os._exit or exec, or was killed; its recording is lost, because a process saves it when "
+        "Python exits",
     )
+
+
+def test_a_program_that_handles_the_signal_of_requests_itself_has_a_note(tmp_path: Path) -> None:
+    each = "signal.signal(signal.SIGUSR1, signal.SIG_IGN)"
+    result = record_loop(tmp_path, steps=2, each=each, window=Window(on_demand=True))
+    assert result.note is not None
+    assert result.note.startswith("the program handles SIGUSR1 itself; send it to tracelab collect run")
 
 
 def test_the_time_limit_keeps_the_recording(tmp_path: Path) -> None:

@@ -83,6 +83,18 @@ def test_a_request_counts_that_was_made_while_the_process_started(
     assert [call for call in log.calls if call.startswith("ProfilerStep")] == recorded
 
 
+@pytest.mark.parametrize("steps", [0, 2])
+@pytest.mark.parametrize(("in_block", "missing"), [(False, "no optimizer stepped"), (True, "r.step() was not called")])
+def test_a_recording_without_steps_is_noted(steps: int, *, in_block: bool, missing: str) -> None:
+    log: Any = Log()
+    recorder = Recorder(Window(after_s=0 if steps else None), log, StepTimes(lambda: log), begins_with_step=in_block)
+    recorder.begin()
+    for _ in range(steps):
+        recorder.step()
+    recorder.finish()
+    assert recorder.note == (None if steps else f"{missing} within the recording, so it has no steps")
+
+
 TRACED = """
 import sys, threading, time
 from tracelab.collect.recording.owner import call_on_main_thread

@@ -39,7 +39,7 @@ FULL, LIMIT = (errno.ENOSPC, "No space left on device"), (errno.EFBIG, "File too
     ("error", "said"),
     [
         (OSError(*FULL), "the disk is full or over quota; free space and run again"),
-        (OSError(*FULL, "/data/cache"), "the disk is full or over quota; free space and run again"),
+        (OSError(*FULL, "/data/cache"), "the disk of cache is full or over quota; free space and run again"),
         (
             OSError(*FULL, str(Path("runs/r/steps.rank0.jsonl").absolute())),
             "the disk of the run folder (--out) is full or over quota; free space and run again",

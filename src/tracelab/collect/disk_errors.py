@@ -62,7 +62,8 @@ def describe_disk_error(error: OSError, places: WritePaths | None = None) -> str
             "the scratch disk (TMPDIR) is full or over quota; free space there or set TMPDIR to another disk, "
             "and run again"
         )
-    problem = "the disk of the run folder (--out)" if folder else "the disk"
+    own = f"the disk of {Path(os.fsdecode(str(error.filename))).name}" if error.filename is not None else "the disk"
+    problem = "the disk of the run folder (--out)" if folder else own
     return f"{problem} is full or over quota; free space and run again"
 
 

@@ -252,6 +252,7 @@ class ProgramRecording:
             return
         self._ended = self._is_ending = True
         self.recorder.finish()
+        self._note_own_handler()
         entries: dict[str, Any] = {"ended": time.time(), "terminated": terminated}
         error = error or getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
         if isinstance(error, KeyboardInterrupt):
@@ -262,6 +263,14 @@ class ProgramRecording:
         self._write_record(**entries)
         shutil.rmtree(self._scratch, ignore_errors=True)
         self._is_ending = False
+
+    def _note_own_handler(self) -> None:
+        """Note where nothing was recorded on demand, and SIGUSR1 to this process could not have requested it."""
+        recorder = self.recorder
+        if recorder.window.on_demand and not recorder.windows and signal.getsignal(signal.SIGUSR1) != self._on_request:
+            recorder.note = recorder.note or (
+                "the program handles SIGUSR1 itself; send it to tracelab collect run, or touch the file `record`"
+            )
 
     def leave_to_parent(self) -> None:
         """Record nothing in this process, which was forked; its parent goes on."""

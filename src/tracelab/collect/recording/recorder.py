@@ -163,11 +163,12 @@ class Recorder:
         if self._yielded or self._closed.is_set():
             return
         with self._lock:
-            if not self.is_done:
-                self.note = "the program started a profiler of its own, which ended this recording"
-            self._yielded = True
+            was_done, self._yielded = self.is_done, True
             if self.is_recording:
+                self.note = "the program started a profiler of its own, which ended this recording"
                 self._stop(is_cut=True)
+            elif self.windows and not was_done:
+                self.note = "the program started a profiler of its own, after which nothing was recorded"
             elif not self.windows:
                 self.problem = RecordingError(
                     "the program started a profiler of its own before the window opened; switch that one off, "
@@ -253,6 +254,9 @@ class Recorder:
     def _stop(self, *, is_cut: bool = False) -> None:
         """Save the recording, on its owner; `is_cut` within a step, which then is none."""
         first = self._base_steps
+        if self.steps == first and self.note is None:
+            missing = "r.step() was not called" if self._begins_with_step else "no optimizer stepped"
+            self.note = f"{missing} within the recording, so it has no steps"
 
         def stop() -> None:
             if not self.is_recording:  # the owner was faster
