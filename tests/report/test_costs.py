@@ -193,8 +193,8 @@ def test_a_share_that_is_not_the_cost_states_why() -> None:
         [replace(late, rest=0.1)], [Ceiling(frozenset({"waiting"}), 0.1, "exposed communication")]
     )
     assert scaled.sentence.endswith(
-        "The findings about exposed communication would exceed all of it in the run, 10.0 %, so each is scaled down: "
-        "20.0 % counts as 10.0 %."
+        "The run has 10.0 % of exposed communication in all, which several findings share: of the 20.0 % of this one "
+        "10.0 % counts."
     )
 
 

@@ -244,8 +244,8 @@ def _derivation(
     elif lead.unexplained - lead.rest >= _SAME_SHARE:
         ceiling = _reached(leads, [each for each in ceilings if set(lead.topics) <= each.topics])
         yield (
-            f"The findings about {ceiling.time} would exceed all of it in the run, {format_share(ceiling.share)}, so "
-            f"each is scaled down: {format_share(lead.unexplained)} counts as {format_share(lead.rest)}."
+            f"The run has {format_share(ceiling.share)} of {ceiling.time} in all, which several findings share: of the "
+            f"{format_share(lead.unexplained)} of this one {format_share(lead.rest)} counts."
         )
     if lead.added == 1 and lead.rank is not None and "waiting" not in lead.topics:
         late = [at for at, each in more_detailed if each.rank == lead.rank and each.topics == ("waiting",)]
