@@ -2,14 +2,23 @@
 
 import contextlib
 import errno
+import os
 import resource
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tracelab.collect.disk_errors import WritePaths, describe_full_scratch, missing_export_error
-from tracelab.collect.run_folder import JsonLines, write_json
+from tracelab.collect.disk_errors import (
+    KeptTraceError,
+    WritePaths,
+    describe_disk_error,
+    describe_full_scratch,
+    keep_where_full,
+    missing_export_error,
+)
+from tracelab.collect.run_folder import JsonLines, write_gzip, write_json
 
 
 @contextlib.contextmanager
@@ -62,4 +71,22 @@ def test_a_scratch_folder_that_is_gone_is_no_full_disk(tmp_path: Path) -> None:
     assert (type(error), error.strerror) == (
         FileNotFoundError,
         "the scratch folder (TMPDIR) was deleted while it was in use",
+    )
+
+
+def test_a_trace_that_does_not_fit_into_the_run_folder_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    scratch, folder = tmp_path / "scratch", tmp_path / "r"
+    scratch.mkdir()
+    folder.mkdir()
+    trace = os.urandom(4000)
+    (scratch / "trace.json").write_bytes(trace)
+    kept = tmp_path / "trace-of-r-rank0.json"
+    with pytest.raises(KeptTraceError) as raised, small_files(), keep_where_full(scratch / "trace.json", kept.name):
+        write_gzip(scratch / "trace.json", folder / "rank0.json.gz")
+    assert kept.read_bytes() == trace
+    assert not list(folder.iterdir())
+    assert describe_disk_error(raised.value, WritePaths(folder, scratch)) == (
+        "a file in the run folder reached the file size limit; raise it (ulimit -f) and run again; "
+        f"or ingest the trace, which is kept as {kept}"
     )

@@ -1,8 +1,9 @@
-"""Error messages for a full disk or a file size limit, naming the folder's role and no path."""
+"""Error messages for a full disk or a file size limit: the role of its folder, no path but that of a kept trace."""
 
 import contextlib
 import errno
 import os
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,26 @@ class WritePaths:
     """The run folder, under --out."""
     scratch: Path
     """A temporary folder of this node, under TMPDIR."""
+
+
+class KeptTraceError(OSError):
+    """A trace that does not fit on the disk of its target; `kept` is where it is instead."""
+
+    kept: Path
+
+
+@contextlib.contextmanager
+def keep_where_full(source: Path, name: str) -> Iterator[None]:
+    """Move a file out of the scratch folder, which is deleted, where the block finds a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (*_FULL, errno.EFBIG):
+            raise
+        kept = source.replace(Path(tempfile.gettempdir()) / name)
+        problem = KeptTraceError(error.errno, error.strerror, error.filename)
+        problem.kept = kept
+        raise problem from error
 
 
 @contextlib.contextmanager
@@ -48,6 +69,13 @@ def missing_export_error(path: Path) -> OSError:
 
 def describe_disk_error(error: OSError, places: WritePaths | None = None) -> str | None:
     """Return what is full and what to do, or None for another error."""
+    problem = _describe_full(error, places)
+    if problem is not None and isinstance(error, KeptTraceError):
+        return f"{problem}; or ingest the trace, which is kept as {error.kept}"
+    return problem
+
+
+def _describe_full(error: OSError, places: WritePaths | None) -> str | None:
     scratch = places is not None and _within(error.filename, places.scratch)
     folder = places is not None and _within(error.filename, places.folder)
     if error.errno == errno.EFBIG:

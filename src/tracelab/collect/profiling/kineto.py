@@ -102,7 +102,8 @@ class Kineto:
     def _write(self, target: Path) -> None:
         plain = self._scratch / "trace.json"
         checked, exporter = self._export(plain)
-        write_gzip(plain, target)
+        with disk_errors.keep_where_full(plain, f"trace-of-{self._folder.name}-{target.stem}"):
+            write_gzip(plain, target)
         plain.unlink()
         self.kernels += checked.kernels
         self.copies += checked.copies
