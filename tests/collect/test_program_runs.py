@@ -232,7 +232,7 @@ def test_a_killed_program_whose_window_is_open_loses_it_and_the_message_names_th
     rank = described(result)["ranks"]["0"]
     assert (rank["steps"], rank["windows"]) == (4, 0)
     rows = len(step_rows(result)) if (result.folder / "steps.rank0.jsonl").exists() else 0
-    assert f"the time of the last {3 - rows} steps are lost" in str(rank["note"])
+    assert f"the times of the last {3 - rows} steps are lost" in str(rank["note"])
 
 
 def test_a_program_that_leaves_python_by_os_exit_loses_its_recording(tmp_path: Path) -> None:

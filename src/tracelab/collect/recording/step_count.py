@@ -37,8 +37,8 @@ def _complete(record: dict[str, Any], folder: Path, processes: Path) -> dict[str
     completed = record | {"steps": steps, "windows": record.get("windows", 0) - bool(record.get("recording"))}
     missing = steps - _count_rows(processes / record["folder"])
     if missing > 1:  # the first step has no row: when it begins is not known
-        lost = "step is" if missing == 2 else f"{missing - 1} steps are"  # noqa: PLR2004
-        note = f"the time of the last {lost} lost, because the process ended abruptly"
+        lost = "time of the last step is" if missing == 2 else f"times of the last {missing - 1} steps are"  # noqa: PLR2004
+        note = f"the {lost} lost, because the process ended abruptly"
         completed["note"] = "; ".join(filter(None, (record.get("note"), note)))
     return completed
 
