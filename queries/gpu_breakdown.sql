@@ -48,7 +48,7 @@
 -- next = "memcpy_throughput"
 -- text = "{where}: exposed copies take {exposed_memory_ns of window_ns} of the window."
 -- every = "{where}: exposed copies take {exposed_memory_ns of window_ns} of the windows."
--- advice = "memcpy_throughput divides the copies by direction and memory: pin host memory and copy the next batch while this one computes; within the device, write results in place and set fewer buffers to 0."
+-- advice = "See which copies they are (memcpy_throughput): pin host memory and copy the next batch while this one computes; within the device, write results in place and set fewer buffers to 0."
 -- ///
 with activity as not materialized (  -- each use reads only its own kinds and columns
     select run, source, rank, device, kind, start_ns, end_ns
