@@ -120,11 +120,12 @@ def test_a_refusal_names_the_arguments_of_the_block(tmp_path: Path) -> None:
         tracelab.record("r", out=tmp_path).__enter__()
 
 
-def test_a_step_outside_the_window_costs_less_than_a_microsecond(run_case) -> None:
+def test_a_step_outside_the_window_makes_few_calls(run_case) -> None:
+    """`benchmarks/step_cost.py` measures its time, which tests do not depend on."""
     result = run_case("cost")
-    cost = json.loads((result.folder.parent / "cost.json").read_text())
-    assert cost["step_s"] < 1e-6, cost
-    assert cost["mean_cpu_s"] < 5e-6, cost  # with the rows, which another thread writes
+    calls = json.loads((result.folder.parent / "cost.json").read_text())
+    steps = 2000
+    assert calls["call"] <= 3 * steps, calls
+    assert calls["c_call"] <= 2 * steps + 1, calls  # the last one ends the count
     rows = [row["step"] for row in step_rows(result)]
-    assert rows == list(range(len(rows)))
-    assert len(rows) == 8 + 100 * 1000
+    assert rows == list(range(8 + steps))
