@@ -1,5 +1,6 @@
 """Comparisons from rows to sentences, on recordings that add up by hand."""
 
+import html
 import json
 import re
 from pathlib import Path
@@ -457,6 +458,20 @@ def test_idle_time_copies_and_memory_are_more_or_less(memory: MemoryStore) -> No
     }
     content = json.loads(writers.write_json(comparison, strict=False))
     assert {row["metric"]: row["tendency"] for row in content["metrics"]}["copy:HtoD"] == "less"
+
+
+def test_folded_tables_of_a_comment_have_names_that_a_gate_takes(memory: MemoryStore) -> None:
+    name = f"void cutlass::Kernel<{', '.join(['Tile128'] * 20)}>(Params)"
+    sides = [recording(run, gemm=name, gemm_ns=dur_ns) for run, dur_ns in (("a", 3_000), ("b", 4_000))]
+    memory.filled(together(*sides))
+    comparison = compare_source(Source(memory.con), Request(("a",), ("b",)))
+    (cell,) = [
+        line.split(" | ")[0]
+        for line in writers.write_markdown(comparison, everything=True).partition("<details>")[2].splitlines()
+        if "Tile128" in line and "µs" in line
+    ]
+    assert html.unescape(cell) == f"| kernel:{name}"
+    assert name not in writers.write_text(comparison, everything=True, width=100)
 
 
 def test_hostile_names_are_text_in_every_format(memory: MemoryStore) -> None:

@@ -291,10 +291,13 @@ def list_details(comparison: Comparison, *, everything: bool = False) -> list[De
     return listed
 
 
-def table_cells(row: MetricRow) -> list[str]:
-    """Return a row of a table: metric, base, candidate, change, interval, verdict."""
+def table_cells(row: MetricRow, *, is_name_whole: bool = False) -> list[str]:
+    """Return a row of a table: metric, base, candidate, change, interval, verdict.
+
+    A whole name is what `--fail-on` takes.
+    """
     return [
-        describe_metric(row.metric, width=_NAME_WIDTH),
+        row.metric if is_name_whole else describe_metric(row.metric, width=_NAME_WIDTH),
         format_value(row, row.base),
         format_value(row, row.candidate),
         format_change(row),

@@ -63,7 +63,7 @@ def write_markdown(comparison: Comparison, *, everything: bool = False) -> str:
     )
     lines += ["", *_markdown_table(sentences.headline_rows(comparison))]
     for details in sentences.list_details(comparison, everything=everything):
-        table = _markdown_table(details.rows)
+        table = _markdown_table(details.rows, are_names_whole=details.is_long)
         folded = ["", f"<details><summary>{details.title}</summary>", "", *table, "", "</details>"]
         lines += folded if details.is_long else ["", details.title, "", *table]
     lines += ["", *(f"- {escape_sentence(line)}" for line in closing_lines(comparison, everything=everything))]
@@ -270,10 +270,10 @@ def _text_table(rows: Sequence[MetricRow], width: int) -> Iterator[str]:
             yield _GAP.join("─" * width for width in widths)
 
 
-def _markdown_table(rows: Sequence[MetricRow]) -> list[str]:
+def _markdown_table(rows: Sequence[MetricRow], *, are_names_whole: bool = False) -> list[str]:
     lines = ["| " + " | ".join(sentences.HEADINGS) + " |", "|---|---:|---:|---:|---:|---|"]
     for row in rows:
-        metric, *cells, verdict = sentences.table_cells(row)
+        metric, *cells, verdict = sentences.table_cells(row, is_name_whole=are_names_whole)
         bold = f"**{verdict}**" if row.verdict in ("slower", "faster") else verdict
         lines.append("| " + " | ".join([escape_sentence(metric), *map(escape_sentence, cells), bold]) + " |")
     return lines
