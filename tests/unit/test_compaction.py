@@ -8,6 +8,7 @@ import threading
 import time
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -20,7 +21,7 @@ from tracelab.cli import main
 from tracelab.client import Lab
 from tracelab.errors import NoDataError
 from tracelab.ingest.pipeline import ingest
-from tracelab.store import commit_log, compaction, session
+from tracelab.store import commit_log, compaction, session, verification
 from tracelab.store.files import LocalFiles
 from tracelab.store.verification import DamagedStoreError
 
@@ -198,6 +199,19 @@ def test_readers_and_writers_go_on_while_a_run_is_compacted(store: Path, job: Pa
         done.set()
         thread.join()
     assert (counts, verified(store)) == ([[expected]] * 8, [])
+
+
+def test_a_file_that_is_replaced_while_damage_is_looked_for_is_no_damage(
+    store: Path, job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = commit_log.read_snapshot(LocalFiles(store))
+    ingest([job], store, replace=True)
+    snapshots = iter([before])
+    monkeypatch.setattr(
+        verification, "read_snapshot", lambda files: next(snapshots, None) or commit_log.read_snapshot(files)
+    )
+    assert not all((store / part.key_of(table)).exists() for part in before.parts.values() for table in part.files)
+    assert verification.find_damaged_file(store, duckdb.IOException("No files found")) is None
 
 
 DYING = """

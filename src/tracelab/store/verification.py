@@ -140,7 +140,7 @@ def find_common_path(paths: Sequence[str | None]) -> str | None:
 
 
 def find_damaged_file(store: Path, cause: duckdb.Error | UnicodeDecodeError) -> FileProblem | None:
-    """Return the first damaged file. Pages are read and hashed only if the error may come from one."""
+    """Return the first damaged file that the store still lists. Pages are read only if the error may come from one."""
     may_be_pages = type(cause) is duckdb.Error or _DAMAGED_PAGE.search(str(cause)) is not None
     snapshot = read_snapshot(LocalFiles(store))
     for part in snapshot.parts.values():
@@ -153,6 +153,8 @@ def find_damaged_file(store: Path, cause: duckdb.Error | UnicodeDecodeError) -> 
             except PermissionError as error:
                 raise StoreError(f"{path} {PERMISSION_DENIED}") from error
             except (OSError, pa.ArrowException) as error:
+                if part.key not in read_snapshot(LocalFiles(store)).parts:  # replaced since the log was read
+                    break
                 checked = check_part(store, snapshot, part, hashes=False).problems
                 names_run = any(each.names_run for each in checked)
                 return FileProblem(path, f"damaged ({_first_line(error)})", find_common_path(part.traces), names_run)
