@@ -16,6 +16,7 @@ from tracelab.errors import StoreError, UsageError
 from tracelab.ingest.pipeline import ingest
 from tracelab.store import commit_log, session
 from tracelab.store.files import LocalFiles
+from tracelab.store.writer import TableWriter
 
 EVENTS = 40_000
 
@@ -228,3 +229,15 @@ def test_the_exit_code_follows_from_the_outcomes(tmp_path: Path) -> None:
         ingest(paths, tmp_path / "lab").exit_code for paths in ([fine, other], [other, empty], [fine, tmp_path / "no"])
     ]
     assert codes == [0, 3, 1]
+
+
+def test_rows_whose_columns_come_in_another_order_are_written_under_their_names(tmp_path: Path) -> None:
+    table = schema.BY_NAME["kernels"]
+    rows = table.rows([{"run": "r", "source": "s", "rank": 0, "name": "k", "start_ns": 1, "dur_ns": 2, "device": 3}])
+    swapped = {"start_ns": "dur_ns", "dur_ns": "start_ns"}  # of one type
+    writer = TableWriter(tmp_path / "kernels.parquet", table)
+    writer.write(rows)
+    writer.write(rows.select([swapped.get(name, name) for name in rows.column_names]))
+    writer.close()
+    written = pq.read_table(tmp_path / "kernels.parquet", partitioning=None)
+    assert (written["start_ns"].to_pylist(), written["dur_ns"].to_pylist()) == ([1, 1], [2, 2])

@@ -324,7 +324,7 @@ def _write_schema(table: schema.Table, arrived: pa.Schema) -> pa.Schema:
 
 def _cast_to(target: pa.Schema, rows: pa.Table) -> pa.Table:
     """Cast rows to the schema of the first ones, which may have dictionaries where these have none."""
-    if rows.schema.types == target.types:
+    if rows.schema.names == target.names and rows.schema.types == target.types:
         return pa.table(rows.columns, schema=target)
     columns = [
         rows.column(field.name).dictionary_encode()
