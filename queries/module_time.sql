@@ -17,7 +17,7 @@
 -- show = ["run", "rank", "module", "phase", "calls", "forward_ns", "backward_ns", "recompute_ns", "of_gpu_activity_ratio"]
 -- chart = { kind = "bars", x = "module", y = ["own_ns"], by = "run" }
 -- hints = [
---     { when = "exists (from api_calls where name like '%GraphLaunch%' and matches(run, $run) and matches(rank, $rank)) and not exists (from unscoped_api_calls where name like '%StreamBeginCapture%' and matches(run, $captures_from))", text = "kernels of graphs have no op: their capture is in no run that was read; ingest it, and name its run with --captures-from" },
+--     { when = "misses_captures($run, $rank, $captures_from)", text = "kernels of graphs have no op: their capture is in no run that was read; ingest it, and name its run with --captures-from" },
 --     { when = "not exists (from module_frames($run, $rank))", text = "no module is recorded; record modules with with_stack=True of the PyTorch profiler, or under nsys push an NVTX range around each" },
 -- ]
 -- [params]

@@ -295,3 +295,8 @@ from op_costs('_all_executions', '_all_activity', '_all_calls') as c
 left join _units as u on c.run = u.unit
 where u.unit is null or c.gpu_rows > 0
 group by all;
+
+-- misses_captures(of_run, of_rank, of_capture_run): whether these runs and ranks launch graphs, and no run that is read captured one.
+create or replace macro misses_captures(of_run, of_rank, of_capture_run) as
+    exists (from api_calls where name like '%GraphLaunch%' and matches(run, of_run) and matches(rank, of_rank))
+    and not exists (from unscoped_api_calls where name like '%StreamBeginCapture%' and matches(run, of_capture_run));
