@@ -1,9 +1,11 @@
 """tracelab: profiler traces of GPU training in one exact SQL schema."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from __future__ import annotations
 
+TYPE_CHECKING = False  # typing and pathlib would double the time until the command line handles Ctrl-C
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tracelab.client import Lab
     from tracelab.collect.recording.script import ScriptRecording
 
@@ -16,7 +18,7 @@ def open(  # noqa: A001  tracelab.open("lab") reads as what it does
     memory_limit: str | None = None,
     timeout_s: float | None = None,
     aligned: bool = False,
-) -> "Lab":
+) -> Lab:
     """Open a store for queries: `tracelab.open("lab").query("kernel_summary").pl()` returns a polars DataFrame.
 
     Without a path it opens $TRACELAB_STORE, else ./lab, as on the command line. `memory_limit` is DuckDB's, such as
@@ -44,7 +46,7 @@ def record(  # noqa: PLR0913  one for each option
     stacks: bool = False,
     flops: bool = False,
     force: bool = False,
-) -> "ScriptRecording":
+) -> ScriptRecording:
     """Record the steps of a script into a run folder: `with tracelab.record() as r:` around the loop, `r.step()` in it.
 
     The profiler skips `wait` steps, or `after_s` seconds, and records `active` steps, or `for_s` seconds, `cycles`
@@ -54,6 +56,8 @@ def record(  # noqa: PLR0913  one for each option
     The end of the block prints one line on stderr. A name that has a finished run raises UsageError: without a name,
     each run has the time in its own, and `force=True` replaces the run.
     """
+    from pathlib import Path
+
     from tracelab.collect.recording.profilers import KinetoOptions
     from tracelab.collect.recording.script import ScriptRecording
     from tracelab.collect.recording.window import Window

@@ -1,5 +1,5 @@
 """`python -m tracelab` is the command line."""
 
-from tracelab.cli import run
+from tracelab.entry import run
 
 run()

@@ -52,6 +52,12 @@ def test_a_signal_during_an_import_prints_no_traceback(
     assert (process.communicate()[1], process.returncode) == (sentence, code)
 
 
+def test_ctrl_c_before_the_command_line_is_imported_prints_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text(f"import os\nos.kill(os.getpid(), {signal.SIGINT:d})\n")
+    process = start("-m", "tracelab", folder=tmp_path)
+    assert (process.communicate()[1], process.returncode) == ("tracelab: interrupted\n", 130)
+
+
 @pytest.mark.parametrize(("number", "code", "sentence"), STOPS)
 def test_the_recovery_of_a_damaged_trace_stops_at_once(
     tmp_path: Path, number: signal.Signals, code: int, sentence: str

@@ -7,6 +7,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "tracelab"
 
 LAYERS = (
     {"__main__"},
+    {"entry"},
     {"cli"},
     {"study", "client", "__init__"},
     {"report"},
@@ -18,7 +19,7 @@ LAYERS = (
     {"output", "paths", "change_points"},
     {"schema", "run_names"},
     {"file_urls"},
-    {"errors", "enumerations", "exact_json", "resources", "temp_folders"},
+    {"errors", "enumerations", "exact_json", "resources", "temp_folders", "interrupts"},
     {"foreign_text"},
 )
 """Packages and top-level modules of tracelab, from the top down; a package may import from its own or a lower layer."""

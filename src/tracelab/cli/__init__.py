@@ -20,6 +20,7 @@ import click
 from tracelab import __version__
 from tracelab.errors import TracelabError, is_interrupt, suggest_name, wants_tracebacks
 from tracelab.foreign_text import escape_lines, print_lines
+from tracelab.interrupts import INTERRUPTED, exit_interrupted
 from tracelab.temp_folders import delete_process_folder
 
 COMMANDS = {
@@ -43,9 +44,6 @@ COMMANDS = {
 
 _OF_GROUPS = {"run": "collect run", "record": "collect run", "train": "collect train"}
 """Commands of a group that one may take for commands of their own."""
-
-INTERRUPTED = 130
-"""The exit code after Ctrl-C."""
 
 _MIN_OBJECTS_TO_COLLECT = 50_000
 """Imports create a hundred thousand objects and no garbage; by default Python would search for some 150 times."""
@@ -102,7 +100,7 @@ def _exit_on_signals() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _exit_process)
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _interrupt)
 
 
@@ -114,8 +112,8 @@ def _exit_process(number: int, frame: FrameType | None) -> None:
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     if _is_importing(frame):
-        os.write(sys.stderr.fileno(), b"tracelab: interrupted\n")
-        _exit_at_once(number, frame)
+        delete_process_folder()
+        exit_interrupted(number, frame)
     raise KeyboardInterrupt
 
 

@@ -7,10 +7,10 @@ from typing import Any, get_type_hints
 
 import click
 
-from tracelab.cli import INTERRUPTED
 from tracelab.collect.settings import OPTION_METADATA, Settings, default_options
 from tracelab.errors import UsageError
 from tracelab.foreign_text import print_lines
+from tracelab.interrupts import INTERRUPTED
 
 _EPILOG = """\b
 Examples:
