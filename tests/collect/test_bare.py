@@ -66,7 +66,9 @@ def test_a_workload_trains_where_nothing_else_is_installed(tmp_path: Path) -> No
     settings = "from dataclasses import dataclass\n\n\n@dataclass(frozen=True)\nclass Settings:\n    pass\n"
     path.write_text(f"{settings}\n\ndef workload(settings):\n    return lambda: None\n")
     done = bare("collect", "train", str(path), "--device", "cpu", "--steps", "1", "--out", str(tmp_path), "--run", "r")
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (0, f"{tmp_path / 'r'}: ok")
+    folder = tmp_path / "r"
+    last = f"{folder}: ok; 1 step; next: tracelab ingest {folder}"
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (0, last)
 
 
 def test_the_workloads_are_the_files_that_have_one() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from tracelab.cli.collect_train import INTERRUPTED_BY, parse_pairs
+from tracelab.cli.collect_train import exit_with_results, parse_pairs
 from tracelab.foreign_text import print_lines
 
 _EPILOG = """\b
@@ -101,13 +101,9 @@ def command(*, command: tuple[str, ...], profilers: tuple[str, ...], tag: tuple[
     settings = ProgramSettings(
         command, profilers or ("kineto",), window, kineto, tag=parse_pairs("tag", tag), **options
     )
-    results = run_program(settings, report=lambda line: print_lines(f"tracelab: {line}", err=True))
-    for result in results:
-        print_lines(f"tracelab: {result.describe()}", err=True)
-    interrupted = next((result for result in results if result.interrupted is not None), None)
-    if interrupted is not None:
-        by_signal = INTERRUPTED_BY.get(interrupted.interrupted or 0, 130)
-        raise click.exceptions.Exit(by_signal if interrupted.exit_code is None else interrupted.exit_code)
-    failed = [result for result in results if result.status != "ok"]
-    if failed:
-        raise click.exceptions.Exit(next((result.exit_code for result in failed if result.exit_code), 1))
+    exit_with_results(run_program(settings, _report_line), _report_line)
+
+
+def _report_line(line: str) -> None:
+    """Print a line that begins with the command's name, because the program prints, too."""
+    print_lines(f"tracelab: {line}", err=True)

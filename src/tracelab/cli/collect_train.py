@@ -1,16 +1,18 @@
 """`tracelab collect train`: run one workload; its options are the fields of `collect.settings.Settings`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import click
 
 from tracelab.collect.settings import OPTION_METADATA, Settings, default_options
 from tracelab.errors import UsageError
 from tracelab.foreign_text import print_lines
-from tracelab.interrupts import INTERRUPTED
+
+if TYPE_CHECKING:
+    from tracelab.collect.run_end import Result
 
 _EPILOG = """\b
 Examples:
@@ -19,8 +21,6 @@ Examples:
   tracelab collect train gemm --device cpu --profiler kineto --flops --run first
   torchrun --nproc-per-node 4 -m -- tracelab collect train transformer --parallel ddp --run ddp4
 """
-INTERRUPTED_BY = {1: 129, 2: INTERRUPTED, 15: 143}
-"""Exit code by signal."""
 
 
 def train_options() -> list[click.Parameter]:
@@ -69,13 +69,25 @@ def command(**values: Any) -> None:  # noqa: ANN401  one for each field of Setti
     """
     from tracelab.collect.train import train
 
-    result = train(parse_settings(values), report=lambda line: print_lines(line, err=True))
-    explanation = "".join(f"; {each}" for each in (result.error, result.note) if each)
-    print_lines(f"{result.folder}: {result.status}{explanation}", err=True)
-    if result.interrupted is not None:
-        raise click.exceptions.Exit(INTERRUPTED_BY.get(result.interrupted, INTERRUPTED))
-    if result.status != "ok":
-        raise click.exceptions.Exit(1)
+    exit_with_results([train(parse_settings(values), report_line)], report_line)
+
+
+def report_line(line: str) -> None:
+    """Print a line about the run on standard error."""
+    print_lines(line, err=True)
+
+
+def exit_with_results(results: "Sequence[Result]", report: Callable[[str], None]) -> None:
+    """Report each result in a line, and exit with the code of the one that was interrupted or failed."""
+    for result in results:
+        report(result.describe())
+    for result in results:
+        if result.interrupted is not None:
+            by_signal = 128 + result.interrupted
+            raise click.exceptions.Exit(by_signal if result.exit_code is None else result.exit_code)
+    failed = [result for result in results if result.status != "ok"]
+    if failed:
+        raise click.exceptions.Exit(next((result.exit_code for result in failed if result.exit_code), 1))
 
 
 def parse_settings(values: Mapping[str, Any]) -> Settings:

@@ -31,12 +31,13 @@ class Result:
     """Exit code of a program that ended by itself, as a shell has it; None of a workload."""
     recorded: str = ""
     """Steps, ranks and traces in words; empty where no rank is known."""
+    next_command: str = ""
+    """Command that reads the folder; empty where the run failed, and of all processes of a launcher but the first."""
 
     def describe(self) -> str:
         """Return in one line how the run ended, what it holds, and what to do next."""
         parts = [f"{self.folder}: {self.status}", self.error, self.recorded, self.note]
-        if self.status == "ok":
-            parts.append(f"next: tracelab ingest {shlex.quote(str(self.folder))}")
+        parts.append(self.next_command and f"next: {self.next_command}")
         return "; ".join(filter(None, parts))
 
 
@@ -82,7 +83,15 @@ def finish_run(
     except OSError as problem:
         raise TracelabError(f"{folder / RUN_JSON}: cannot be written: {problem.strerror}; the run is lost") from problem
     note = final.get("short_epoch") or _join_notes(outcomes)
-    return Result(folder, final_status, error, interrupted, note, recorded=_count_recorded(outcomes))
+    return Result(
+        folder,
+        final_status,
+        error,
+        interrupted,
+        note,
+        recorded=_count_recorded(outcomes),
+        next_command=f"tracelab ingest {shlex.quote(str(folder))}" if final_status == "ok" else "",
+    )
 
 
 def _count_recorded(outcomes: Mapping[int, Mapping[str, Any]]) -> str:

@@ -94,7 +94,7 @@ def rank_outcome(
     """Return the outcome of a rank: its own, or its partial outcome completed from how its process ended."""
     if end.why == "interrupted":
         entries = dict(outcome or partial)
-        return entries if entries.get("status") == "ok" else entries | {"status": "failed", "error": "interrupted"}
+        return entries if entries.get("status") == "ok" else entries | {"status": "failed", "error": end.interruption}
     if not outcome:
         code, error = status_of_exit(end, killed_for_memory)
         aborted = end.code == -signal.SIGABRT and PEER_LOST.search(end.output) is not None  # by NCCL's watchdog

@@ -99,7 +99,7 @@ def _run(
     placement: Placement, profiler: ExternalProfiler, folder: Path, signals: list[Interrupted]
 ) -> tuple[dict[int, dict[str, Any]], int | None]:
     """Start the ranks of this node, wait for them, and return their outcomes and the interrupting signal."""
-    killed_before, interrupted, not_started = count_oom_kills(), None, "interrupted before it started"
+    killed_before, interrupted, not_started = count_oom_kills(), None, ""
     with scratch_folder() as scratch:
         workers: list[Worker] = []
         ends: list[ProcessExit] = []
@@ -115,7 +115,11 @@ def _run(
             interrupted = signal.number
             signals.append(signal)
             shut_down(workers)
-            ends = [ProcessExit(worker.rank, worker.process.returncode, "interrupted", "") for worker in workers]
+            not_started = f"{signal.cause} before it started"
+            ends = [
+                ProcessExit(worker.rank, worker.process.returncode, "interrupted", "", signal.cause)
+                for worker in workers
+            ]
         except OSError as error:  # a full disk: not every rank started
             shut_down(workers)
             not_started = status.status_of_error(error, disk_errors.WritePaths(folder, scratch))[1]

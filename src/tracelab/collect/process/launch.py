@@ -105,6 +105,8 @@ class ProcessExit:
     code: int
     why: str
     output: str
+    interruption: str = "interrupted"
+    """What interrupted it, in words."""
 
 
 def launch(argv: list[str], env: Mapping[str, str], rank: int, scratch: Path) -> Worker:

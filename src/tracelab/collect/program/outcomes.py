@@ -45,8 +45,6 @@ class ProgramEnd:
     """The end of what the program printed to its standard error."""
     output_error: str = ""
     """Why what it printed could not be passed on."""
-    interruption: str = "interrupted"
-    """What interrupted it, in words."""
 
 
 def choose_records(records: Iterable[Record]) -> dict[int, Record]:
@@ -100,7 +98,7 @@ def program_outcomes(program: ProgramEnd, chosen: Mapping[int, Record]) -> dict[
     if program.end.why == "interrupted":
         for outcome in outcomes.values():
             if outcome["status"] != "ok":
-                outcome |= {"status": "failed", "error": program.interruption}
+                outcome |= {"status": "failed", "error": program.end.interruption}
     _note_lost_output(program, outcomes)
     _note_missing_recordings(program, outcomes)
     return outcomes
@@ -148,7 +146,7 @@ def _rank_status(program: ProgramEnd, record: Record, code: int | None) -> dict[
     if record.get("terminated"):
         if end.why == "timeout":
             return {"status": "timeout", "error": f"reached the time limit; {_describe_kept(record)}"} | at
-        why = program.interruption if end.why == "interrupted" else _TERMINATED
+        why = program.end.interruption if end.why == "interrupted" else _TERMINATED
         return {"status": "failed", "error": why, "collateral": end.why != "interrupted"} | at
     if "status" in record:
         return {"status": record["status"], "error": status.hide_home(str(record.get("error")))} | at
@@ -191,7 +189,7 @@ def _own_end(program: ProgramEnd) -> dict[str, Any]:
     """Return status and error of the program's first process."""
     end = program.end
     if end.why == "interrupted":
-        return {"status": "failed", "error": program.interruption}
+        return {"status": "failed", "error": program.end.interruption}
     if end.why == "timeout":
         return {"status": "timeout", "error": "reached the time limit"}
     if end.code == 0:

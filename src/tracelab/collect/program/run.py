@@ -190,7 +190,8 @@ def _run_command(
                     {own: {"status": "failed", "error": f"{interruption.cause} before it started"}}, interrupted
                 )
             shut_down([worker], interruption)
-            end = ProcessExit(0, worker.process.returncode, "interrupted", read_tail(worker.log))
+            code = worker.process.returncode
+            end = ProcessExit(0, code, "interrupted", read_tail(worker.log), interruption.cause)
         except OSError as error:
             places = disk_errors.WritePaths(folder, scratch)
             name, problem = status.status_of_error(error, places)
@@ -207,7 +208,6 @@ def _run_command(
             hook_error=_read_text(processes / "hook-error"),
             errors=read_tail(worker.errors),
             output_error=worker.output_errors[0] if worker.output_errors else "",
-            interruption=signals[0].cause if signals else "interrupted",
         )
         outcomes = program_outcomes(program, chosen)
         if not chosen:  # the outcome of the command, which has no rank
