@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from tests.needs import needs_torch
 from tracelab.cli import collect_run, main
 from tracelab.collect import status
 from tracelab.collect.process.launch import ProcessExit
+from tracelab.collect.program import orphan
 from tracelab.collect.program.outcomes import ProgramEnd, program_outcomes
 from tracelab.collect.recording.process_record import is_running
 from tracelab.collect.recording.window import Window
@@ -186,6 +188,24 @@ def test_ctrl_c_reaches_the_program_and_a_second_one_terminates_it(tmp_path: Pat
         assert collector.wait() == code
     content = json.loads((tmp_path / "r" / "run.json").read_text())
     assert (content["status"], content["error"]) == ("failed", "interrupted")
+
+
+def test_ctrl_c_while_the_watcher_of_the_collector_starts_is_ctrl_c(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watchers = []
+
+    class InterruptedPopen(subprocess.Popen[bytes]):
+        def __init__(self, command: list[str], **keywords: Any) -> None:
+            super().__init__([*command[:4], "false"], **keywords)  # what it would execute after the collector's end
+            watchers.append(self)
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(orphan, "subprocess", SimpleNamespace(Popen=InterruptedPopen, DEVNULL=subprocess.DEVNULL))
+        result = record(tmp_path, "sleep", "60", profiler="none")
+    assert (result.error, result.interrupted) == ("interrupted", signal.SIGINT)
+    assert watchers[0].wait() == 0
 
 
 def test_a_scheduler_that_ends_the_collector_is_named(tmp_path: Path) -> None:

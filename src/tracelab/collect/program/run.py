@@ -174,14 +174,16 @@ def _run_command(
         worker: ProgramWorker | None = None
         end = ProcessExit(0, 1, "itself", "")
         try:
-            with raise_on_signals(), _sample_node(settings, folder, task):
+            with raise_on_signals(), _sample_node(settings, folder, task), contextlib.ExitStack() as watched:
                 _raise_first(signals)
                 task_file = _write_task(settings, profiler, folder, processes, scratch)
-                with defer_signals() as late:  # one between the start and its result would lose the program
+                with defer_signals() as late:  # one between a start and its result would lose the program or its end
                     worker = _start(settings, capture, task_file, scratch)
+                    watched.enter_context(
+                        end_with_collector(worker.process.pid, processes, temp_folders.process_folder())
+                    )
                 _raise_first(late)
-                with end_with_collector(worker.process.pid, processes, temp_folders.process_folder()):
-                    (end,) = supervise([worker], settings.timeout_s)
+                (end,) = supervise([worker], settings.timeout_s)
         except Interrupted as interruption:
             interrupted = interruption.number
             signals.append(interruption)
@@ -193,6 +195,8 @@ def _run_command(
             code = worker.process.returncode
             end = ProcessExit(0, code, "interrupted", read_tail(worker.log), interruption.cause)
         except OSError as error:
+            if worker is not None:
+                shut_down([worker])
             places = disk_errors.WritePaths(folder, scratch)
             name, problem = status.status_of_error(error, places)
             return _ProgramRan({own: {"status": name, "error": problem}})
