@@ -677,6 +677,8 @@ TABLES: tuple[Table, ...] = (
 
 BY_NAME: dict[str, Table] = {table.name: table for table in TABLES}
 """Every table by its name."""
+GPU_ACTIVITY = ("kernels", "memcpys", "memsets", "graph_launches")
+"""The tables of what occupies a GPU, whose rows are those of the view gpu_activity."""
 
 
 @dataclass(frozen=True)

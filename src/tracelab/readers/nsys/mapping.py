@@ -29,9 +29,6 @@ from tracelab.readers.nsys.dedup_api_calls import APIS
 from tracelab.readers.nsys.export import Array, Columns
 from tracelab.readers.nsys.string_table import map_distinct
 
-GPU_TABLES = ("kernels", "memcpys", "memsets", "graph_launches")
-"""Tables whose rows show that a process uses a GPU."""
-
 
 @dataclass(frozen=True)
 class Mapping:

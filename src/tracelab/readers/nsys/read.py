@@ -11,12 +11,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tracelab import schema
 from tracelab.readers.base import ReadResult, list_source_files
 from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.nsys import counters, dedup_api_calls, enums, metadata, nvtx, report_export, string_table
 from tracelab.readers.nsys.column_builders import Batch, Session, build_args, count_outside_session
 from tracelab.readers.nsys.export import Columns, Export, Part
-from tracelab.readers.nsys.mapping import GPU_TABLES, Mapping, find_mapping, map_other_events
+from tracelab.readers.nsys.mapping import Mapping, find_mapping, map_other_events
 from tracelab.readers.nsys.nvtx import NvtxNames
 from tracelab.readers.nsys.probe import open_export
 from tracelab.readers.nsys.ranks import Ranks, assign_ranks
@@ -230,7 +231,7 @@ class _ThreadedReader:
         pids = rows.column("pid").combine_chunks() if "pid" in rows.column_names else None
         with self._lock:
             self._totals.events_kept += 0 if table == "collectives" else rows.num_rows
-            if table in GPU_TABLES and pids is not None:
+            if table in schema.GPU_ACTIVITY and pids is not None:
                 self._totals.gpu_pids |= set(pc.unique(pids).drop_null().to_pylist())
         if self._ranks is not None and pids is not None:
             rows = rows.append_column("rank", self._ranks.column(pids))
