@@ -106,7 +106,7 @@ select
 from devices_seen as d
 left join regions('compute', 'communication', 'memory') as p
     on d.run = p.run and d.rank = p.rank and d.device is not distinct from p.device
-left join out_of_scope_times('activity') as o on d.run = o.run and d.rank = o.rank and d.device is not distinct from o.device
+left join out_of_scope_times('activity', 'out_of_scope_activity') as o on d.run = o.run and d.rank = o.rank and d.device is not distinct from o.device
 left join busy('graphs') as g on d.run = g.run and d.rank = g.rank and d.device is not distinct from g.device
 left join sums as s on d.run = s.run and d.rank = s.rank and d.device is not distinct from s.device
 order by d.run, d.rank, d.device

@@ -85,7 +85,7 @@ with activity as not materialized (  -- each use reads only its own columns
 all_activity as not materialized (
     select run, source, rank, pid, device, start_ns, end_ns, correlation from activity
     union all
-    select run, source, rank, pid, device, start_ns, end_ns, null as correlation from out_of_scope_rows('activity')
+    select run, source, rank, pid, device, start_ns, end_ns, null as correlation from out_of_scope_rows('activity', 'out_of_scope_activity')
 ),
 calls as not materialized (
     select run, source, pid, tid, correlation, name, start_ns, end_ns

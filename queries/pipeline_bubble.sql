@@ -9,7 +9,7 @@
 -- needs = ["annotations", "ops"]
 -- subject = "communication"
 -- show = ["run", "rank", "step", "stage", "compute_ns", "bubble_ns", "bubble_ratio", "ideal_ratio"]
--- chart = { kind = "stacked", x = "rank", y = ["compute_ns", "communication_ns", "warm_up_ns", "steady_ns", "drain_ns"], by = "step" }
+-- chart = { kind = "stacked", x = "rank", y = ["compute_ns", "communication_ns", "out_of_scope_ns", "warm_up_ns", "steady_ns", "drain_ns"], by = "step" }
 -- [params]
 -- common = ["run", "rank"]
 -- step_name = "common"
@@ -22,7 +22,7 @@
 -- window_ns = "From the first forward to the last backward kernel; NULL where either is not known."
 -- compute_ns = "Time in it in which a kernel that does not communicate, or a whole graph, ran."
 -- communication_ns = "Time in it in which other communication than that of the pipeline ran, and no compute."
--- bubble_ns = "The rest of window_ns."
+-- bubble_ns = "The rest of window_ns, without out_of_scope_ns."
 -- bubble_ratio = "bubble_ns / window_ns."
 -- warm_up_ns = "The part of bubble_ns before the first backward kernel."
 -- steady_ns = "The part between."
@@ -30,6 +30,7 @@
 -- ideal_slots = "p - 1."
 -- slots = "m + p - 1."
 -- ideal_ratio = "ideal_slots / slots."
+-- out_of_scope_ns = "Time in window_ns in which only kernels and graphs outside of the scope ran; 0 without a scope."
 -- ///
 with marked as (
     select run, source, rank, pid, name, scope, start_ns, end_ns from annotations where matches(run, $run) and matches(rank, $rank)
@@ -124,6 +125,9 @@ cuts as materialized (
         select distinct lane, unnest([begin_ns, first_backward_ns, least(last_forward_ns, end_ns), end_ns]) as at_ns from passes
     )
 ),
+others as (
+    from out_of_scope_activity where kind in ('kernel', 'graph')
+),
 work as (
     select l.lane, 0::tinyint as layer, c.start_ns, c.end_ns
     from compute as c
@@ -134,13 +138,15 @@ work as (
     from carried as c
     join lanes as l on c.run = l.run and c.source = l.source and c.rank = l.rank and c.device is not distinct from l.device
     where c.role <> 'pp' and has_valid_interval(c.start_ns, c.end_ns)
+    union all
+    select lane, 3, start_ns, end_ns from out_of_scope_stretches('lanes', 'others')
 ),
 times as materialized (
     from layer_times('work', 'cuts')
 ),
 parts as (
     select
-        p.run, p.rank, p.step, t.compute_ns, t.exposed_comm_ns, t.idle_ns,
+        p.run, p.rank, p.step, t.compute_ns, t.exposed_comm_ns, t.out_of_scope_ns, t.idle_ns,
         case
             when c.at_ns <= p.first_backward_ns then 'warm_up'
             when c.at_ns <= p.last_forward_ns then 'steady'
@@ -155,7 +161,9 @@ sums as (
         run, rank, step,
         sum(compute_ns) as compute_ns,
         sum(exposed_comm_ns) as communication_ns,
+        sum(out_of_scope_ns) as out_of_scope_ns,
         sum(idle_ns) as bubble_ns,
+        sum(compute_ns + exposed_comm_ns + out_of_scope_ns + idle_ns) as window_ns,
         coalesce(sum(idle_ns) filter (part = 'warm_up'), 0) as warm_up_ns,
         coalesce(sum(idle_ns) filter (part = 'steady'), 0) as steady_ns,
         coalesce(sum(idle_ns) filter (part = 'drain'), 0) as drain_ns
@@ -186,17 +194,18 @@ select
     l.stage::bigint as stage,
     l.stages::bigint as stages,
     n.microbatches,
-    as_bigint(s.compute_ns + s.communication_ns + s.bubble_ns) as window_ns,
+    as_bigint(s.window_ns) as window_ns,
     as_bigint(s.compute_ns) as compute_ns,
     as_bigint(s.communication_ns) as communication_ns,
     as_bigint(s.bubble_ns) as bubble_ns,
-    s.bubble_ns / nullif(s.compute_ns + s.communication_ns + s.bubble_ns, 0) as bubble_ratio,
+    s.bubble_ns / nullif(s.window_ns, 0) as bubble_ratio,
     as_bigint(s.warm_up_ns) as warm_up_ns,
     as_bigint(s.steady_ns) as steady_ns,
     as_bigint(s.drain_ns) as drain_ns,
     (l.stages - 1)::bigint as ideal_slots,
     (n.microbatches + l.stages - 1)::bigint as slots,
-    (l.stages - 1) / nullif(n.microbatches + l.stages - 1, 0) as ideal_ratio
+    (l.stages - 1) / nullif(n.microbatches + l.stages - 1, 0) as ideal_ratio,
+    as_bigint(s.out_of_scope_ns) as out_of_scope_ns
 from known as k
 left join sums as s on k.run = s.run and k.rank = s.rank and k.step = s.step
 left join pipelines as l on k.run = l.run and k.rank = l.rank

@@ -1,8 +1,8 @@
 -- Which term differs between ranks, and by how much: compute, communication, copies, idle time, waits, kernels, memory.
 -- A row is one run, term and rank, with by_step one step as well: the rank's amount beside the median of all ranks. The times
 -- are those between the first and the last row of the rank's devices, or between the marks of the step: compute, exposed
--- communication, exposed copies and idle add up to it; a nanosecond counts once, for the first that applies. Waits are those
--- of stragglers, within communication. Sorted by amount within a term, the first row is the largest rank. A rank that
+-- communication, exposed copies and idle add up to it; a nanosecond counts once, for the first that applies. With a scope, time
+-- in which only rows outside of it ran is a term of its own before idle. Waits are those of stragglers, within communication. Sorted by amount within a term, the first row is the largest rank. A rank that
 -- computes longer shows in compute, and the others in communication, where they wait for it.
 -- /// query
 -- title = "Balance of ranks"
@@ -17,7 +17,7 @@
 -- [columns]
 -- common = ["run", "rank"]
 -- step = "Number of the step, in rows by step."
--- term = "compute, communication, copies, idle, wait, window, kernels or memory peak."
+-- term = "compute, communication, copies, out of scope, idle, wait, window, kernels or memory peak."
 -- unit = "ns, B or kernels."
 -- amount = "That of this rank."
 -- median_amount = "The median over the ranks, rounded down."
@@ -88,13 +88,14 @@ work as (
 times as materialized (
     from layer_times('work', 'cuts')
 ),
-spent as (
+spent as materialized (
     select
         s.run, s.rank, s.step,
         sum(s.end_ns - s.start_ns) as window_ns,
         sum(coalesce(t.compute_ns, 0)) as compute_ns,
         sum(coalesce(t.exposed_comm_ns, 0)) as communication_ns,
-        sum(coalesce(t.exposed_memory_ns, 0)) as copies_ns
+        sum(coalesce(t.exposed_memory_ns, 0)) as copies_ns,
+        sum(coalesce(t.out_of_scope_ns, 0)) as out_of_scope_ns
     from spans as s
     join cuts as c on s.lane = c.lane and s.end_ns = c.at_ns
     left join times as t on c.cell = t.cell and s.start_ns < s.end_ns
@@ -146,15 +147,19 @@ terms as (
     union all
     select run, rank, step, 3, 'copies', 'ns', copies_ns from spent
     union all
-    select run, rank, step, 4, 'idle', 'ns', window_ns - compute_ns - communication_ns - copies_ns from spent
+    select run, rank, step, 4, 'out of scope', 'ns', out_of_scope_ns
+    from spent
+    where run in (select run from spent where out_of_scope_ns > 0)
     union all
-    select run, rank, step, 5, 'wait', 'ns', wait_ns from waited where step is not null or not $by_step
+    select run, rank, step, 5, 'idle', 'ns', window_ns - compute_ns - communication_ns - copies_ns - out_of_scope_ns from spent
     union all
-    select run, rank, step, 6, 'window', 'ns', window_ns from spent
+    select run, rank, step, 6, 'wait', 'ns', wait_ns from waited where step is not null or not $by_step
     union all
-    select run, rank, step, 7, 'kernels', 'kernels', kernels from counted
+    select run, rank, step, 7, 'window', 'ns', window_ns from spent
     union all
-    select run, rank, null, 8, 'memory peak', 'B', peak_bytes from peaks
+    select run, rank, step, 8, 'kernels', 'kernels', kernels from counted
+    union all
+    select run, rank, null, 9, 'memory peak', 'B', peak_bytes from peaks
 ),
 compared as (
     select

@@ -1,10 +1,11 @@
 -- Which stage makes each training step as long as it is, and on which rank, without comparing clocks.
 -- A row is one run, step and stage: idle, copies, compute, then communication, whose time holds the waiting for others. Of
 -- each rank only durations count. The frontier after a stage is the longest time that any rank has spent in the stages up to
--- it; what the stage adds to the frontier is exposed, so the four add up to the step's longest time over the ranks. The
+-- it; what the stage adds to the frontier is exposed, so they add up to the step's longest time over the ranks. The
 -- leader is the rank at the frontier. Where it leads by less than 1 % of the step, or was not itself the longest in a stage
 -- that is exposed, the cause is not certain: the verdict is ambiguous. Each nanosecond of a step counts once:
--- compute, then communication, then copies and memsets, else idle. A GPU is a rank of its own where a rank has several.
+-- compute, then communication, then copies and memsets, then rows outside of the scope, if there is one, else idle: these are then
+-- a stage of their own after idle. A GPU is a rank of its own where a rank has several.
 -- /// query
 -- title = "Frontier of steps over ranks"
 -- needs = ["kernels", "annotations"]
@@ -18,7 +19,7 @@
 -- [columns]
 -- run = "common"
 -- step = "Number of the step."
--- stage = "idle, copies, compute or communication."
+-- stage = "idle, out of scope, copies, compute or communication."
 -- exposed_ns = "What the stage adds to the frontier."
 -- of_step_ratio = "exposed_ns / step_ns."
 -- step_ns = "The step's longest duration over the ranks."
@@ -73,7 +74,8 @@ spent as materialized (
         coalesce(t.exposed_memory_ns, 0) as copies_ns,
         coalesce(t.compute_ns, 0) as compute_ns,
         coalesce(t.exposed_comm_ns, 0) as communication_ns,
-        w.end_ns - w.start_ns - copies_ns - compute_ns - communication_ns as idle_ns
+        coalesce(t.out_of_scope_ns, 0) as out_of_scope_ns,
+        w.end_ns - w.start_ns - copies_ns - compute_ns - communication_ns - out_of_scope_ns as idle_ns
     from windows_of_steps as w
     join cuts as c on w.lane = c.lane and w.end_ns = c.at_ns
     left join times as t on c.cell = t.cell
@@ -81,11 +83,15 @@ spent as materialized (
 stages as (
     select run, step, rank, lane, 1 as place, 'idle' as stage, idle_ns as own_ns, idle_ns as so_far_ns from spent
     union all
-    select run, step, rank, lane, 2, 'copies', copies_ns, idle_ns + copies_ns from spent
+    select run, step, rank, lane, 2, 'out of scope', out_of_scope_ns, idle_ns + out_of_scope_ns
+    from spent
+    where run in (select run from spent where out_of_scope_ns > 0)
     union all
-    select run, step, rank, lane, 3, 'compute', compute_ns, dur_ns - communication_ns from spent
+    select run, step, rank, lane, 3, 'copies', copies_ns, idle_ns + out_of_scope_ns + copies_ns from spent
     union all
-    select run, step, rank, lane, 4, 'communication', communication_ns, dur_ns from spent
+    select run, step, rank, lane, 4, 'compute', compute_ns, dur_ns - communication_ns from spent
+    union all
+    select run, step, rank, lane, 5, 'communication', communication_ns, dur_ns from spent
 ),
 frontiers as (
     select

@@ -110,7 +110,7 @@ lanes_seen as materialized (
 ),
 others as (  -- of a scope: what runs outside of it
     select l.lane, o.start_ns + l.shift_ns as start_ns, o.end_ns + l.shift_ns as end_ns
-    from out_of_scope_rows('activity') as o
+    from out_of_scope_rows('activity', 'out_of_scope_activity') as o
     join lanes_seen as l on lane_key(o.run, o.source, o.rank, o.device, null) = l.key
 ),
 laned as not materialized (

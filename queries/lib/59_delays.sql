@@ -347,8 +347,8 @@ asof join (from query_table(steps) where step is not null) as s
 where w.start_ns < s.end_ns;
 
 -- layer_rows(executions, lanes): the kernels, copies, memsets and graphs of some lanes (lane, run, source, rank, device) as
--- layer_times() takes them: layer 0 is compute, 1 communication, 2 copies and memsets. `executions` are rows of gpu_activity
--- with their kind as `part`.
+-- layer_times() takes them: layer 0 is compute, 1 communication, 2 copies and memsets, 3 time in which rows outside of the scope
+-- ran. `executions` are rows of gpu_activity with their kind as `part`.
 create or replace macro layer_rows(executions, lanes) as table
 select
     l.lane,
@@ -357,15 +357,21 @@ select
 from with_class(executions) as w
 join hint_small(lanes) as l
     on w.run = l.run and w.source = l.source and w.rank = l.rank and w.device is not distinct from l.device
-where has_valid_interval(w.start_ns, w.end_ns);
+where has_valid_interval(w.start_ns, w.end_ns)
+union all
+select lane, 3, start_ns, end_ns from out_of_scope_stretches(lanes, 'out_of_scope_activity');
+
+-- layer_bit(layer): the lowest of the 31 bits that count the rows of a layer of layer_stretches(); that of layer 3, whose rows do not
+-- overlap, is the last one of layer 1.
+create or replace macro layer_bit(layer) as case when layer = 3 then 61 else 31 * layer end;
 
 -- layer_stretches(rows, cuts): the stretches of time of layer_times() in one pass over all events, which takes one core. One
 -- running sum holds the depths of all layers, as in running_depths(). The events run backward in time, as the cells do.
 create or replace macro layer_stretches(rows, cuts) as table
 with _events as (
-    select lane, start_ns as at_ns, -(1::bigint << (31 * layer)) as step, null::bigint as cell from query_table(rows)
+    select lane, start_ns as at_ns, -(1::bigint << layer_bit(layer)) as step, null::bigint as cell from query_table(rows)
     union all
-    select lane, end_ns, 1::bigint << (31 * layer), null from query_table(rows)
+    select lane, end_ns, 1::bigint << layer_bit(layer), null from query_table(rows)
     union all
     select lane, at_ns, 0, cell from hint_small(cuts)
 ),
@@ -383,15 +389,16 @@ select
     at_ns - next_ns as dur_ns,
     case
         when depths & 2147483647 > 0 then 0
-        when (depths >> 31) & 2147483647 > 0 then 1
-        when depths > 0 then 2
-        else 3
+        when (depths >> 31) & 1073741823 > 0 then 1
+        when depths >> 62 > 0 then 2
+        when depths > 0 then 3
+        else 4
     end as layer
 from _sums
 where lane = next_lane and next_ns < at_ns;
 
 -- layer_times(rows, cuts): of each lane and cell of states() the time in each layer: compute_ns, exposed_comm_ns,
--- exposed_memory_ns and idle_ns, which add up to the cell. Rows have lane, layer, start_ns and end_ns. Which row of a layer
+-- exposed_memory_ns, out_of_scope_ns and idle_ns, which add up to the cell. Rows have lane, layer, start_ns and end_ns. Which row of a layer
 -- runs does not matter here: so a depth suffices, and one sort.
 create or replace macro layer_times(rows, cuts) as table
 with _rows as materialized (
@@ -411,6 +418,7 @@ select
     coalesce(sum(dur_ns) filter (layer = 0), 0) as compute_ns,
     coalesce(sum(dur_ns) filter (layer = 1), 0) as exposed_comm_ns,
     coalesce(sum(dur_ns) filter (layer = 2), 0) as exposed_memory_ns,
-    coalesce(sum(dur_ns) filter (layer = 3), 0) as idle_ns
+    coalesce(sum(dur_ns) filter (layer = 3), 0) as out_of_scope_ns,
+    coalesce(sum(dur_ns) filter (layer = 4), 0) as idle_ns
 from _stretches
 group by lane, cell;

@@ -150,8 +150,8 @@ def test_every_query_has_the_scope_and_says_so(two_steps: Path) -> None:
     assert str(answer).endswith(answer.notes[0])
     assert {row["step"] for row in lab.query("step_breakdown").to_pylist()} == {1, None}
     assert "Idle time" not in lab.query("kernel_summary").notes[0]
-    assert "Idle time is what these rows leave" in lab.query("rank_balance").notes[0]
-    assert "Idle time" not in Lab(two_steps).scoped(steps="0-1").query("rank_balance").notes[0]  # all of its work
+    assert "Idle time is what these rows leave" in lab.query("straggler_causes").notes[0]
+    assert "Idle time" not in Lab(two_steps).scoped(steps="0-1").query("straggler_causes").notes[0]  # all of its work
 
 
 def test_a_query_whose_own_parameter_names_steps_decides_what_a_step_is(two_steps: Path) -> None:
@@ -377,6 +377,16 @@ def test_parts_of_a_window_and_rows_outside_of_the_scope_add_up_to_it(tmp_path_f
         binned[row["rank"]] += row["idle_ns"]
         assert row["outside_ns"] + sum(row[part] for part in parts[:-1]) == row["bin_ns"]
     assert binned == idle
+    balance = {(row["rank"], row["term"]): row["amount"] for row in lab.query("rank_balance").to_pylist()}
+    terms = ("compute", "communication", "copies", "idle", "out of scope", "window")
+    columns = (*parts, "window_ns")
+    expected = {(row["rank"], term): row[name] for row in rows for term, name in zip(terms, columns, strict=True)}
+    assert {key: amount for key, amount in balance.items() if key[1] in terms} == expected
+    exposed: dict[int, int] = {}
+    for row in lab.query("step_frontier").to_pylist():
+        exposed[row["step"]] = exposed.get(row["step"], row["step_ns"]) - row["exposed_ns"]
+        assert row["stage"] != "out of scope" or row["stage_ns"] > 0
+    assert set(exposed.values()) == {0}
 
 
 # The same by brute force: each row is compared with each stretch.

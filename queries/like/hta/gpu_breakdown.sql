@@ -12,12 +12,12 @@
 --     "run", "rank", "idle_ns", "compute_ns", "non_compute_ns",
 --     "idle_percent", "compute_percent", "non_compute_percent",
 -- ]
--- chart = { kind = "stacked", x = "rank", y = ["compute_ns", "non_compute_ns", "idle_ns"], by = "run" }
+-- chart = { kind = "stacked", x = "rank", y = ["compute_ns", "non_compute_ns", "out_of_scope_ns", "idle_ns"], by = "run" }
 -- [params]
 -- common = ["run", "rank", "include_last_profiler_step", "linked_only", "doubles"]
 -- [columns]
 -- common = ["run", "rank"]
--- idle_ns = "kernel_ns less the time in which any row ran."
+-- idle_ns = "kernel_ns less the time in which any row ran, in the scope or not."
 -- compute_ns = "Time in which a kernel ran that is no communication."
 -- non_compute_ns = "The rest: time in which only communication, copies, memsets or waiting ran."
 -- kernel_ns = "First start to last end of the rows that count."
@@ -26,6 +26,7 @@
 -- non_compute_percent = "non_compute_ns in percent of kernel_ns, two digits."
 -- gpu_rows = "Kernels, copies, memsets, waits and such ops that count."
 -- dropped_rows = "Those that were launched too late to count, or by no call of the file."
+-- out_of_scope_ns = "Time in which only rows outside of the scope ran; 0 without a scope."
 -- ///
 with gpu as not materialized (
     select run, source, rank, kind, name, correlation, start_ns, end_ns
@@ -52,6 +53,14 @@ judged as materialized (
 used as (
     select run, source, rank, device, kind, name, start_ns, end_ns from judged where is_used
 ),
+others as not materialized (
+    select
+        run, source, rank, null::integer as device,
+        hta_start_ns(start_ns, $doubles) as start_ns,
+        hta_end_ns(start_ns, end_ns, $doubles) as end_ns
+    from out_of_scope_activity
+    where matches(run, $run) and matches(rank, $rank) and has_valid_interval(start_ns, end_ns)
+),
 compute as (
     select run, source, rank, device, start_ns, end_ns
     from used
@@ -74,19 +83,21 @@ parts as (
     select
         c.run, c.rank, c.gpu_rows, c.dropped_rows,
         s.kernel_ns,
-        as_bigint(s.kernel_ns - b.busy_ns) as idle_ns,
+        as_bigint(s.kernel_ns - b.busy_ns - zero_if_missing(o.run, o.out_of_scope_ns)) as idle_ns,
+        zero_if_missing(o.run, o.out_of_scope_ns) as out_of_scope_ns,
         zero_if_missing(k.run, k.busy_ns) as compute_ns,
         as_bigint(b.busy_ns - zero_if_missing(k.run, k.busy_ns)) as non_compute_ns
     from counts as c
     left join spans as s on c.run = s.run and c.rank = s.rank
     left join hta_busy('used') as b on c.run = b.run and c.rank = b.rank
     left join hta_busy('compute') as k on c.run = k.run and c.rank = k.rank
+    left join out_of_scope_times('used', 'others') as o on c.run = o.run and c.rank = o.rank
 )
 select
     run, rank, idle_ns, compute_ns, non_compute_ns, kernel_ns,
     percent_of(idle_ns, kernel_ns, 2) as idle_percent,
     percent_of(compute_ns, kernel_ns, 2) as compute_percent,
     percent_of(non_compute_ns, kernel_ns, 2) as non_compute_percent,
-    gpu_rows, dropped_rows
+    gpu_rows, dropped_rows, out_of_scope_ns
 from parts
 order by run, rank

@@ -1,7 +1,7 @@
 -- Where the time of each rank goes, as TraceLens (`GPUEventAnalyser`) defines it.
 -- A row is one run and rank. It differs from gpu_breakdown: all devices of a rank are one; memsets count as computation; the
 -- exposed part of copies is its own, without memsets; communication is what is called nccl, rccl or cross_device_reduce.
--- Computation goes first, then communication, then copies; with idle_ns the three parts add up to total_ns. CUDA graphs
+-- Computation goes first, then communication, then copies; with idle_ns, and out_of_scope_ns of a scope, the three parts add up to total_ns. CUDA graphs
 -- recorded as a whole are computation. Work that no recorded call launched is left out, such as what was launched before the
 -- recording, and so are memsets of HIP, which PyTorch does not link to their calls; `--linked-only false` counts them, as
 -- TraceLens does with include_unlinked_kernels. TraceLens can also report recomputation apart; here it is computation.
@@ -12,7 +12,7 @@
 --     "run", "rank", "total_ns", "computation_ns", "exposed_comm_ns",
 --     "exposed_memcpy_ns", "idle_ns", "idle_percent",
 -- ]
--- chart = { kind = "stacked", x = "rank", y = ["computation_ns", "exposed_comm_ns", "exposed_memcpy_ns", "idle_ns"], by = "run" }
+-- chart = { kind = "stacked", x = "rank", y = ["computation_ns", "exposed_comm_ns", "exposed_memcpy_ns", "out_of_scope_ns", "idle_ns"], by = "run" }
 -- [params]
 -- common = ["run", "rank"]
 -- linked_only = { default = true, example = false }
@@ -23,7 +23,7 @@
 -- exposed_comm_ns = "Time in which communication ran, and no computation."
 -- exposed_memcpy_ns = "Time in which a copy ran, and neither computation nor communication."
 -- busy_ns = "Time in which anything ran."
--- idle_ns = "total_ns less busy_ns."
+-- idle_ns = "total_ns less busy_ns and out_of_scope_ns."
 -- total_ns = "First start to last end."
 -- total_comm_ns = "Time in which communication ran."
 -- total_memcpy_ns = "Time in which a copy ran."
@@ -32,6 +32,7 @@
 -- exposed_memcpy_percent = "exposed_memcpy_ns in percent of total_ns."
 -- busy_percent = "busy_ns in percent of total_ns."
 -- idle_percent = "idle_ns in percent of total_ns."
+-- out_of_scope_ns = "Time in which only rows outside of the scope ran; 0 without a scope."
 -- ///
 with names as materialized (  -- some hundred, of a million kernels
     select name
@@ -62,6 +63,14 @@ activity as not materialized (  -- each use reads only its own kinds and columns
     anti join missing
         on gpu.run = missing.run and gpu.source = missing.source and gpu.correlation is not distinct from missing.correlation
 ),
+others as not materialized (
+    select
+        run, source, rank, null::integer as device,
+        case when $doubles then double_us_to_ns(double_us(start_ns)) else start_ns end as start_ns,
+        case when $doubles then double_us_to_ns(double_us(start_ns) + dur_ns / 1000) else end_ns end as end_ns
+    from out_of_scope_activity
+    where matches(run, $run) and matches(rank, $rank) and has_valid_interval(start_ns, end_ns)
+),
 computation as (
     select run, source, rank, device, start_ns, end_ns
     from activity
@@ -81,15 +90,17 @@ copies as (
 ),
 parts as (
     select
-        run, rank, idle_ns,
+        r.run, r.rank, r.idle_ns - zero_if_missing(o.run, o.out_of_scope_ns) as idle_ns,
+        zero_if_missing(o.run, o.out_of_scope_ns) as out_of_scope_ns,
         try(a_ns + ab_ns + ac_ns + abc_ns) as computation_ns,
         try(b_ns + bc_ns) as exposed_comm_ns,
         c_ns as exposed_memcpy_ns,
-        try(window_ns - idle_ns) as busy_ns,
+        try(window_ns - r.idle_ns) as busy_ns,
         window_ns as total_ns,
         try(b_ns + ab_ns + bc_ns + abc_ns) as total_comm_ns,
         try(c_ns + ac_ns + bc_ns + abc_ns) as total_memcpy_ns
-    from regions('computation', 'communication', 'copies')
+    from regions('computation', 'communication', 'copies') as r
+    left join out_of_scope_times('activity', 'others') as o on r.run = o.run and r.rank = o.rank
 )
 select
     run, rank, computation_ns, exposed_comm_ns, exposed_memcpy_ns, busy_ns, idle_ns, total_ns, total_comm_ns, total_memcpy_ns,
@@ -97,6 +108,7 @@ select
     percent_of(exposed_comm_ns, total_ns, 15) as exposed_comm_percent,
     percent_of(exposed_memcpy_ns, total_ns, 15) as exposed_memcpy_percent,
     percent_of(busy_ns, total_ns, 15) as busy_percent,
-    percent_of(idle_ns, total_ns, 15) as idle_percent
+    percent_of(idle_ns, total_ns, 15) as idle_percent,
+    out_of_scope_ns
 from parts
 order by run, rank

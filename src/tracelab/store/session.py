@@ -1,10 +1,11 @@
 """Open a store as DuckDB views and macros, through one SQL text that works in every DuckDB client."""
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 import duckdb
@@ -21,13 +22,10 @@ if TYPE_CHECKING:
 
 MACROS = QUERIES / "lib"
 
-GPU_TABLES = ("kernels", "memcpys", "memsets", "graph_launches")
-"""The tables of what occupies a GPU: the view gpu_activity."""
-LEFT_OUT = "out_of_scope_activity"
-"""The view of their rows that a scope leaves out."""
-_CONTEXT_TABLES = ("api_calls", "ops", "python_frames", "annotations")
-"""Tables with a view of all rows, for what is around the rows of a scope, and for captures of graphs."""
-_LEFT_OUT_COLUMNS = ("run", "source", "rank", "pid", "device", "stream", "correlation", "start_ns", "end_ns")
+UNSCOPED, LEFT_OUT = "unscoped_", "left_out_"
+"""Prefixes of the views of all rows of a table, in a scope or not, and of those that a scope leaves out."""
+_BESIDE = {UNSCOPED: ("api_calls", "ops", "python_frames", "annotations"), LEFT_OUT: schema.GPU_ACTIVITY}
+"""The tables with such a view: what is around the rows of a scope, captures of graphs, and what occupies a GPU."""
 _PLAIN_STORE = "plain_store"
 """A macro, not a variable, since cursors of a session have its macros."""
 _DEFINITION = re.compile(r"^create or replace (?:macro|view) (\w+)", re.MULTILINE)
@@ -109,19 +107,20 @@ def _open_rows(
     runs: Sequence[str] | None = None,
     read_runs: Collection[str] | None = None,
     mask: "RowMask | None",
-) -> "tuple[StoredRows, Beside | None]":
-    """Check a store and return the rows that a session shows, and with a scope those beside it."""
+) -> "tuple[StoredRows, dict[str, StoredRows]]":
+    """Check a store; return the rows of a session, and those beside a scope by the prefix of their views."""
     if read_runs is None and runs is not None:
         read_runs = runs
     stored = ParquetRows(store.resolve(), list_parts(store, read_runs), read_runs)
     if mask is None:
-        return _place_rows(stored, alignment, runs), None
+        return _place_rows(stored, alignment, runs), {}
     from tracelab.store.scope.row_mask import LeftOutRows, MaskedRows
 
-    masked, whole, left_out = (
-        _place_rows(rows, alignment, runs) for rows in (MaskedRows(stored, mask), stored, LeftOutRows(stored, mask))
+    beside: dict[str, StoredRows] = {UNSCOPED: stored, LEFT_OUT: LeftOutRows(stored, mask)}
+    return (
+        _place_rows(MaskedRows(stored, mask), alignment, runs),
+        {prefix: _place_rows(rows, alignment, runs) for prefix, rows in beside.items()},
     )
-    return masked, Beside(whole, left_out)
 
 
 def _place_rows(rows: "StoredRows", alignment: "Alignment | None", runs: Sequence[str] | None) -> "StoredRows":
@@ -137,7 +136,7 @@ def _place_rows(rows: "StoredRows", alignment: "Alignment | None", runs: Sequenc
 
 def _session_sql(
     rows: "StoredRows",
-    beside: "Beside | None",
+    beside: "Mapping[str, StoredRows]",
     store: Path,
     *,
     comments: bool,
@@ -277,14 +276,6 @@ class RowsOfRuns:
         return f"select * from ({self.rows.select(table)}) where run in ({names})"
 
 
-@dataclass(frozen=True)
-class Beside:
-    """The rows of a store beside those of a session with a scope: all, and those that the scope leaves out."""
-
-    whole: "StoredRows"
-    left_out: "StoredRows"
-
-
 class StoredRows(Protocol):
     """Source of the rows of the tables: Parquet files, or tables in memory."""
 
@@ -313,31 +304,29 @@ def render_session(
     stored: StoredRows,
     library: Sequence[str],
     *,
-    beside: Beside | None = None,
+    beside: Mapping[str, StoredRows] = MappingProxyType({}),
     comments: bool = False,
     referenced: str | None = None,
 ) -> list[str]:
     """Render a session as a list of SQL texts: settings, one view a table, comments, and the macro library.
 
     With `referenced`, leave out the views and macros that this SQL does not need. `beside` has the rows of a store that
-    `stored` lacks in a scope.
+    `stored` lacks in a scope, by the prefix of their views: without one it lacks none, and these are the same rows.
     """
     tables: Sequence[schema.Table] = schema.TABLES
-    words = frozenset((LEFT_OUT, *map(_unscoped, _CONTEXT_TABLES)))
+    words = None
     computed = list(schema.COMPUTED_TABLES.values())
     if referenced is not None:
         computed = [table for each in schema.named_computations(referenced) for table in each.tables]
         library, words = _narrow(library, referenced, has_kept=_is_plain(stored))
         tables = _named_tables(words)
     views = [*(_create_view(stored, table) for table in tables), *map(_create_placeholder, computed)]
-    whole = stored if beside is None else beside.whole
-    views += [
-        _create_view(whole, schema.BY_NAME[name], _unscoped(name))
-        for name in _CONTEXT_TABLES
-        if _unscoped(name) in words
-    ]
-    if LEFT_OUT in words:
-        views.append(_create_left_out_view(None if beside is None else beside.left_out))
+    for prefix, rows in ({UNSCOPED: stored, LEFT_OUT: None} | dict(beside)).items():
+        views += [
+            _create_view(rows, schema.BY_NAME[table], prefix + table)
+            for table in _BESIDE[prefix]
+            if words is None or prefix + table in words
+        ]
     commented: list[schema.Table | schema.ComputedTable] = [*tables, *computed]
     documented = [_create_comments(table) for table in commented] if comments else []
     return [_SETTINGS, *views, *documented, *library]
@@ -348,8 +337,8 @@ def referenced_tables(store: Path, referenced: str) -> list[str]:
     return [table.name for table in _named_tables(_narrow(render_library(store.resolve()), referenced)[1])]
 
 
-def _named_tables(words: Collection[str]) -> list[schema.Table]:
-    return [table for table in schema.TABLES if table.name in words or (LEFT_OUT in words and table.name in GPU_TABLES)]
+def _named_tables(words: frozenset[str]) -> list[schema.Table]:
+    return [table for table in schema.TABLES if {table.name, UNSCOPED + table.name, LEFT_OUT + table.name} & words]
 
 
 def _narrow(library: Sequence[str], referenced: str, *, has_kept: bool = False) -> tuple[list[str], frozenset[str]]:
@@ -371,31 +360,15 @@ def _relation_texts(referenced: str, *, has_kept: bool) -> list[str]:
     return texts
 
 
-def _create_view(stored: StoredRows, table: schema.Table, name: str | None = None) -> str:
-    rows = _select_runs(stored) if table.name == "runs" else _select_rows(stored, table)
+def _create_view(stored: StoredRows | None, table: schema.Table, name: str | None = None) -> str:
+    rows = _select_runs(stored) if stored and table.name == "runs" else _select_rows(stored, table)
     return f"create or replace view {name or table.name} as\n{rows};"
-
-
-def _unscoped(table: str) -> str:
-    """Return the name of the view that has the rows of a table outside of the scope, too."""
-    return f"unscoped_{table}"
 
 
 def _create_numbered_view(stored: StoredRows, table: schema.Table) -> str:
     """Create the view of a table in which a row has its place: `file_row_number` of `filename`."""
     rows = _select_rows(stored, table, "filename", "file_row_number")
     return f"create or replace view numbered_{table.name} as\n{rows};"
-
-
-def _create_left_out_view(left_out: StoredRows | None) -> str:
-    """Create the view of what ran on GPUs outside of the scope: no row without one."""
-    table = schema.BY_NAME[GPU_TABLES[0]]
-    columns = [column for column in table.view_columns if column.name in _LEFT_OUT_COLUMNS]
-    names = ", ".join(f'"{column.name}"' for column in columns)
-    if left_out is None:
-        return f"create or replace view {LEFT_OUT} as\nselect {_null_columns(columns)} where false;"
-    selects = [f"select {names} from ({_select_rows(left_out, schema.BY_NAME[name])})" for name in GPU_TABLES]
-    return f"create or replace view {LEFT_OUT} as\n" + "\nunion all\n".join(selects) + ";"
 
 
 def _create_placeholder(table: schema.ComputedTable) -> str:
@@ -414,8 +387,8 @@ def _create_comments(table: schema.Table | schema.ComputedTable) -> str:
     return "\n".join([f"comment on view {table.name} is {sql_literal(table.row)};", *columns])
 
 
-def _select_rows(stored: StoredRows, table: schema.Table, *places: str) -> str:
-    if not stored.has(table.name):
+def _select_rows(stored: StoredRows | None, table: schema.Table, *places: str) -> str:
+    if stored is None or not stored.has(table.name):
         nulls = "".join(f", null as {place}" for place in places)
         return f"select {_null_columns(table.view_columns)}{nulls} where false"
     columns = ", ".join(
