@@ -4,8 +4,8 @@
 -- makes kinds and sizes agree for 95 % of them and the ends agree within 1 ms around their median: else all of the group are
 -- refused. The n-th send from one rank to another belongs to the n-th receive, with such a shift.
 -- A wait lasts from the rank's start to the start on the last rank, the transfer from there to the rank's end: only for
--- kinds that no rank can leave before all have entered, and for a send and its receive until the rank's own end. Clocks are
--- aligned by clock_offsets. duration_wait_ns needs no clocks.
+-- kinds that no rank can leave before all have entered, for a broadcast or reduction that no rank did leave before, and for a
+-- send and its receive until the rank's own end. Clocks are aligned by clock_offsets. duration_wait_ns needs no clocks.
 -- /// query
 -- title = "Waiting in each collective"
 -- needs = ["kernels"]

@@ -3,8 +3,9 @@
 -- rank did since it was last together with the rank that waits, less what that rank did, so that the differences add up to the
 -- wait. They were together when the last rank entered the latest collective that synchronized both. Each nanosecond counts
 -- once: compute, then communication, then copies, else idle with its cause as in idle_causes (of a gap that a meeting cuts
--- each part by itself). A wait of the late rank in another collective, or for a send or receive, is no cause of its own: it is
--- carried back to the rank that it waited for, and so on. So cost_ns of all rows of a run add up to wait_ns of stragglers.
+-- each part by itself; of one with cause host, the time in which the rank waits for its data loader has cause data). A wait of
+-- the late rank in another collective, or for a send or receive, is no cause of its own: it is carried back to the rank that
+-- it waited for, and so on. So cost_ns of all rows of a run add up to wait_ns of stragglers.
 -- Below 0 the rank spent less time on it than those that waited; charged_ns shares that out: it divides the waits among the
 -- causes above 0, so that what all late ranks cost is what is waited. A delay that a greater one of another rank hides costs
 -- next to nothing. A rank that is late for no cause has one row without any; cost_ns is NULL where no wait of the run is known.
@@ -24,7 +25,7 @@
 -- [columns]
 -- run = "common"
 -- rank = "common"
--- cause = "compute, communication, copies; if idle host, dependency, overhead, unknown; start: not yet recorded; wait: not carried back."
+-- cause = "compute, communication, copies; if idle data, host, dependency, overhead, unknown; start: not yet recorded; wait: not carried back."
 -- detail = "Class of the kernels, kind of collective, memcpy or memset; NULL for idle time."
 -- cost_ns = "Waits of other ranks because of it, added up."
 -- direct_ns = "The part of it in collectives that this rank entered last."
@@ -40,8 +41,8 @@
 -- slow_classes = "Those in which this rank computes more than 5 % longer than the median."
 -- charged_ns = "Its share of all waits of the run: cause_charged_ns, divided by cost_ns where that is above 0; all rows add up to the waits."
 -- cause_charged_ns = "The waits of the run, divided among ranks and causes in proportion to cause_cost_ns where that is above 0."
--- loader_ns = "Of cause host: how much longer the rank waits for its data loader than the median of the ranks, where that is at least half of what each other rank waits for it; else NULL."
--- loader_step = "The step with the longest of these waits, where ranges mark steps."
+-- loader_ns = "Of cause data: how much longer the rank waits for its data loader than the median of the ranks; NULL where it does not."
+-- loader_step = "Of cause data: the step with the longest of these waits, where ranges mark steps."
 -- late_step = "Where it costs most: loader_step, else the step whose collectives wait longest for the rank, over all causes."
 -- [report]
 -- section = "communication"
@@ -82,13 +83,22 @@
 -- by = "charged_ns"
 -- cost = { ns = "charged_ns", rows = "cause = 'host'", adds = ["rank"], topics = ["waiting"], detail = 3 }
 -- next = "cpu_breakdown"
--- text = "{where} is late because its CPU side launches work later than those of the others, which wait for it[: it waits for its data loader for {loader_ns} longer than the median][, most of all in step {late_step}]."
+-- text = "{where} is late because its CPU side launches work later than those of the others, which wait for it[, most of all in step {late_step}]."
 -- step = "late_step"
--- advice = "See what its CPU threads do meanwhile: cpu_breakdown, data_loader_wait, op_summary, and the timeline; a pause of one rank may be garbage collection or a slow core."
+-- advice = "See what its CPU threads do meanwhile: cpu_breakdown, op_summary, and the timeline; a pause of one rank may be garbage collection or a slow core."
 -- [[report.findings]]
--- when = "cause not in ('compute', 'host', 'start') and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
+-- when = "cause = 'data' and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "charged_ns"
--- cost = { ns = "charged_ns", rows = "cause not in ('compute', 'host', 'start')", adds = ["rank", "cause"], topics = ["waiting"], detail = 3 }
+-- cost = { ns = "charged_ns", rows = "cause = 'data'", adds = true, topics = ["waiting"], detail = 3, adds_to = "data_loader_wait" }
+-- next = "data_loader_wait"
+-- text = "{where} is late because it waits for its data loader[, in all {loader_ns} longer than the median of the ranks]; the others wait for it[, longest in step {late_step}]."
+-- every = "{where} are waits for data, during which the other ranks wait, too[, longest for rank {rank} in step {late_step}]."
+-- step = "late_step"
+-- advice = "More loader workers, `persistent_workers`, a faster decoder, or a cache of what is decoded."
+-- [[report.findings]]
+-- when = "cause not in ('compute', 'host', 'data', 'start') and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
+-- by = "charged_ns"
+-- cost = { ns = "charged_ns", rows = "cause not in ('compute', 'host', 'data', 'start')", adds = ["rank", "cause"], topics = ["waiting"], detail = 3 }
 -- next = "rank_balance"
 -- text = "{where} is late because of {cause}[ ({details})], which takes longer than on the others; they wait for it[, most of all in step {late_step}]."
 -- step = "late_step"
@@ -134,12 +144,22 @@ launched as not materialized (
         {'kind': kind, 'call_end_ns': launch_end(call_start_ns, call_end_ns, start_ns)} as part
     from with_calls('activity', 'calls')
 ),
+marked as (
+    select run, source, rank, pid, name, scope, start_ns, end_ns from annotations where matches(run, $run)
+),
+loads as materialized (
+    select run, source, rank, pid, start_ns, end_ns
+    from marked
+    where scope = 'cpu' and regexp_matches(name, $loader_name) and has_valid_interval(start_ns, end_ns)
+),
 devices as materialized (  -- those whose waits are known
     select (row_number() over (order by run, rank, source, device))::integer as lane, run, source, rank, device
     from (select distinct run, source, rank, device from waits where last_rank is not null)
 ),
 lanes as materialized (
-    select d.lane, d.run, d.source, d.rank, d.device, w.first_ns, w.last_ns
+    select
+        d.lane, d.run, d.source, d.rank, d.device, w.first_ns, w.last_ns,
+        (d.run, d.source, d.rank) in (select (run, source, rank) from loads) as has_loads
     from devices as d
     join (
         select run, source, rank, device, min(start_ns) as first_ns, max(end_ns) as last_ns
@@ -196,7 +216,7 @@ cuts as materialized (
 ),
 states_of_cells as not materialized (  -- one number for layer and code, or for the cause of an idle stretch: it groups fast
     select
-        s.lane, s.cell, s.start_ns, s.end_ns,
+        s.lane, s.cell, s.start_ns, s.end_ns, l.has_loads,
         case
             when s.layer < 3 then 4096 * s.layer + s.code
             when s.end_ns <= l.first_ns then 3 * 4096
@@ -208,16 +228,49 @@ states_of_cells as not materialized (  -- one number for layer and code, or for 
     from states('coded', 'cuts') as s
     join hint_small('lanes') as l on s.lane = l.lane
 ),
-cells as materialized (
+all_cells as materialized (
     select
         any_value(lane) as lane,
         cell, state,
         state // 4096 as layer,
         sum(end_ns - start_ns) as dur_ns,
         min(start_ns) as start_ns,
-        max(end_ns) as end_ns
+        max(end_ns) as end_ns,
+        list({'start_ns': start_ns, 'end_ns': end_ns}) filter (has_loads and state = 3 * 4096 + 2) as stretches
     from states_of_cells
     group by cell, state
+),
+loads_of_lanes as (
+    select l.lane, w.start_ns, w.end_ns
+    from loads as w
+    join hint_small('lanes') as l on w.run = l.run and w.source = l.source and w.rank = l.rank
+),
+waits_for_data as materialized (
+    from merged('loads_of_lanes')
+),
+host_stretches as (
+    select lane, cell, state, unnest(stretches, recursive := true) from all_cells where stretches is not null
+),
+stretches_with_data as materialized (  -- few: the last wait that begins before a stretch ends reaches into it
+    select s.lane, s.cell, s.state, s.start_ns, s.end_ns
+    from host_stretches as s
+    asof join waits_for_data as w on s.lane = w.lane and s.end_ns > w.start_ns
+    where w.end_ns > s.start_ns
+),
+cells_of_data as materialized (
+    select s.cell, s.state, sum(least(s.end_ns, w.end_ns) - greatest(s.start_ns, w.start_ns)) as dur_ns
+    from stretches_with_data as s
+    join waits_for_data as w on s.lane = w.lane and s.start_ns < w.end_ns and s.end_ns > w.start_ns
+    group by s.cell, s.state
+),
+cells as materialized (
+    select c.lane, c.cell, c.state, c.layer, c.dur_ns - coalesce(d.dur_ns, 0) as dur_ns, c.start_ns, c.end_ns
+    from all_cells as c
+    left join hint_small('cells_of_data') as d on c.cell = d.cell and c.state = d.state
+    union all
+    select c.lane, c.cell, 3 * 4096 + 5, c.layer, d.dur_ns, c.start_ns, c.end_ns
+    from all_cells as c
+    join hint_small('cells_of_data') as d on c.cell = d.cell and c.state = d.state
 ),
 inherited as materialized (
     from inherited_waits('ways', 'cells')
@@ -296,7 +349,7 @@ costs as (
             when c.state < 4096 then 'compute'
             when c.state < 2 * 4096 then 'communication'
             when c.state < 3 * 4096 then 'copies'
-            when c.state < 4 * 4096 then ['start', 'unknown', 'host', 'dependency', 'overhead'][c.state - 3 * 4096 + 1]
+            when c.state < 4 * 4096 then ['start', 'unknown', 'host', 'dependency', 'overhead', 'data'][c.state - 3 * 4096 + 1]
             else 'wait'
         end as cause,
         k.detail,
@@ -376,9 +429,6 @@ speeds as (
 compared as (
     select *, floor(median(compute_ns) over (partition by run)) as median_compute_ns from speeds
 ),
-marked as (
-    select run, source, rank, pid, name, scope, start_ns, end_ns from annotations where matches(run, $run)
-),
 steps as materialized (
     from steps_of('marked', $step_name)
 ),
@@ -392,11 +442,6 @@ awaited_in_steps as (
 awaited_steps as (
     select run, rank, arg_max(step, (wait_ns, -step)) as step from awaited_in_steps where wait_ns > 0 group by run, rank
 ),
-loads as materialized (
-    select run, source, rank, pid, start_ns, end_ns
-    from marked
-    where scope = 'cpu' and regexp_matches(name, $loader_name) and has_valid_interval(start_ns, end_ns)
-),
 loads_of_ranks as (
     select m.run, m.rank, coalesce(sum(l.end_ns - l.start_ns), 0) as loader_ns
     from (select distinct run, rank from matched) as m
@@ -404,7 +449,7 @@ loads_of_ranks as (
     group by m.run, m.rank
 ),
 excess_loads as (
-    select run, rank, loader_ns - floor(median(loader_ns) over (partition by run)) as excess_ns, count(*) over (partition by run) as ranks
+    select run, rank, loader_ns - floor(median(loader_ns) over (partition by run)) as excess_ns
     from loads_of_ranks
 ),
 loader_steps as (
@@ -435,9 +480,8 @@ select
     s.classes, s.slow_classes,
     case when r.window_sum_ns is not null then as_bigint(zero_if_missing(g.id, g.charged_ns)) end as charged_ns,
     case when r.window_sum_ns is not null then as_bigint(zero_if_missing(g.id, g.cause_charged_ns)) end as cause_charged_ns,
-    case when c.cause = 'host' and g.cause_charged_ns > 0 and 2 * e.excess_ns * (e.ranks - 1) >= g.cause_charged_ns then as_bigint(e.excess_ns) end
-        as loader_ns,
-    case when loader_ns is not null then p.step end as loader_step,
+    case when c.cause = 'data' and e.excess_ns > 0 then as_bigint(e.excess_ns) end as loader_ns,
+    case when c.cause = 'data' then p.step end as loader_step,
     case when c.cause is not null and c.cause <> 'start' then coalesce(loader_step, a.step) end as late_step
 from ranks as r
 left join placed as c on r.run = c.run and r.rank = c.rank

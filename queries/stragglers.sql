@@ -7,8 +7,9 @@
 -- its share (at most 90 %), of the collectives in at least two thirds of five steps or more; else changing. A collective
 -- belongs to the step that contains its start on the last rank. Sends and receives are no collectives: a pipeline's stages
 -- wait for each other by design, so their waits are apart; their transfers last from the later start of the two on.
--- Broadcasts and reductions synchronize no ranks either: where one is found on all ranks of its group, the shortest of its
--- kernels is the transfer, at the end of each, and the rest is waiting.
+-- A broadcast or reduction counts as a collective where no rank left it before the last one entered. Others are apart: where
+-- one is found on all ranks of its group, the shortest of its kernels is the transfer, at the end of each, and the rest is
+-- waiting.
 -- /// query
 -- title = "Stragglers"
 -- needs = ["kernels"]
@@ -20,7 +21,7 @@
 -- step_name = "common"
 -- [columns]
 -- common = ["run", "rank"]
--- collectives = "Matched collectives that no rank can leave before all have entered."
+-- collectives = "Matched collectives that no rank can leave before all have entered, and broadcasts and reductions that none did."
 -- dur_ns = "common"
 -- wait_ns = "The part in which this rank waited for the last one."
 -- wait_ratio = "wait_ns / dur_ns."
@@ -42,7 +43,7 @@
 -- p2p_dur_ns = "Durations of the rank's matched sends and receives, added up; NULL without any."
 -- exposed_p2p_ns = "Time of their transfers in which no kernel of the rank and no whole graph computed."
 -- exposed_p2p_wait_ns = "Time in which they wait for the other rank and none computes."
--- rooted_dur_ns = "Durations of the rank's broadcasts and reductions, added up; NULL without any."
+-- rooted_dur_ns = "Durations of the rank's other broadcasts and reductions, added up; NULL without any."
 -- exposed_rooted_wait_ns = "Time in which they wait for a rank that enters later and none computes."
 -- exposed_rooted_transfer_ns = "Time of the rest of them in which none computes."
 -- rooted_unmatched = "Those that are not found on all ranks, and count whole as transfer."
@@ -157,7 +158,7 @@ rooted as materialized (  -- one that is not found on all ranks has no wait
         run, number, source, rank, device, start_ns, end_ns, duration_wait_ns as wait_ns,
         arg_min(rank, (end_ns - start_ns, rank)) over (partition by run, number) as shortest_rank
     from all_waits
-    where collective in ('broadcast', 'reduce') and not is_p2p
+    where may_synchronize(collective) and not is_p2p and last_rank is null
 ),
 rooted_sums as (
     select

@@ -5,6 +5,10 @@
 create or replace macro synchronizes(collective) as
     collective in ('all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all');
 
+-- may_synchronize(collective): whether a rank can leave a collective of this kind early, though it need not.
+create or replace macro may_synchronize(collective) as
+    collective in ('broadcast', 'reduce');
+
 -- match_ranks(operations): which rows of collective_kernels() are one collective on all ranks of its group. A row is one run,
 -- collective and rank, from the first start to the last end of its kernels; `number` is the collective's place in the run by
 -- its first start, `id` the first of its kernels, `src_rank` and `dst_rank` the two sides of a send and its receive.
@@ -630,9 +634,10 @@ left join _paths as p on f.run = p.run and f.clock = p.clock;
 -- wait_times(matched, offsets): the rows of match_ranks() with how long each rank waited for the last one, by the offsets of
 -- rank_offsets(): they apply unless they are within three times their spread or 1 us. `last_start_ns` is the start on the last
 -- rank, by the rank's own clock, `next_start_ns` that of the last but one. NULL unless the collective is matched and
--- synchronizes, or is a send and its receive, and the offset of each of its ranks is known. The sender of a small message need
--- not wait for the receiver: `is_p2p` waits end with the rank's own kernel. duration_wait_ns needs no clocks: the duration
--- less the shortest of any rank.
+-- synchronizes, or is a send and its receive, and the offset of each of its ranks is known. A broadcast or reduction, which a
+-- rank may leave early, synchronizes where none did: each ends after the last one has entered. The sender of a small message
+-- need not wait for the receiver: `is_p2p` waits end with the rank's own kernel. duration_wait_ns needs no clocks: the
+-- duration less the shortest of any rank.
 create or replace macro wait_times(matched, offsets) as table
 with _aligned as (
     select
@@ -651,9 +656,10 @@ _collectives as (
         max(aligned_start_ns, 2)[2] as next_ns,
         arg_max(rank, (aligned_start_ns, -rank)) as last_rank
     from _aligned
-    where state = 'matched' and ranks > 1 and (is_p2p or synchronizes(collective))
+    where state = 'matched' and ranks > 1 and (is_p2p or synchronizes(collective) or may_synchronize(collective))
     group by run, number
     having count(*) = count(aligned_start_ns) and count(*) = any_value(ranks) and min(reference_rank) = max(reference_rank)
+        and (not bool_or(may_synchronize(collective)) or min(aligned_start_ns + end_ns - start_ns) > last_ns)
 ),
 _durations as (
     select run, number, min(end_ns - start_ns) as least_ns

@@ -6,7 +6,7 @@ import pytest
 
 from tests import corpus
 from tests.stores import kineto_corpus, second_kineto_corpus
-from tracelab.report.summary.leads import plain_text
+from tracelab.report.summary.lead import plain_text
 from tracelab.report.summary.summarize import RunSummary, summarize
 
 pytestmark = corpus.needs_traces

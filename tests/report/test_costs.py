@@ -16,7 +16,9 @@ from tests.build import build_store
 from tests.report.few_queries import report_of
 from tracelab.query.report_rules import Cost, Finding
 from tracelab.report.costs import ADDED, COST_SHARE, MATCHING, matching_rows_sql
-from tracelab.report.summary.leads import Ceiling, Lead, derive_shares, plain_text, rank_within
+from tracelab.report.summary.derivation import derive_shares
+from tracelab.report.summary.lead import Ceiling, Lead, plain_text
+from tracelab.report.summary.ranking import rank_within
 from tracelab.report.summary.summarize import RunSummary, summarize
 from tracelab.report.summary.symptoms import relate
 from tracelab.report.summary.text import Summaries

@@ -15,7 +15,7 @@ from tracelab.query.library import library
 from tracelab.query.report_rules import Cost, Finding
 from tracelab.report.costs import ADDED, CHECKED_OF_RUN, MATCHING, matching_rows_sql
 from tracelab.report.outliers import ALIKE, LEAST_FACTOR, MOST_DEVIATIONS, OUTLIERS, range_columns, sum_column
-from tracelab.report.summary.leads import plain_text
+from tracelab.report.summary.lead import plain_text
 from tracelab.report.summary.summarize import summarize
 from tracelab.report.windows import create_windows
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import tracelab
 from tests.build import build_store
 from tests.compare.small_runs import recording, together
-from tests.stores import eight_ranks
+from tests.stores import eight_ranks, four_ranks
 from tracelab.cli import main
 from tracelab.errors import NoDataError
 from tracelab.output.commands import StoreCommands
@@ -21,7 +21,8 @@ from tracelab.query.report_rules import Cost, Finding
 from tracelab.report.answers import open_report_session
 from tracelab.report.summary import summarize as summarize_module
 from tracelab.report.summary.html import MOST_WHOLE, render_summaries
-from tracelab.report.summary.leads import Ceiling, Lead, explain, limit, plain_text
+from tracelab.report.summary.lead import Ceiling, Lead, plain_text
+from tracelab.report.summary.ranking import add_consequences, explain, limit
 from tracelab.report.summary.summarize import RunSummary, summarize
 from tracelab.report.summary.text import Summaries, summary_lines
 
@@ -285,8 +286,8 @@ def test_the_generated_job_leads_with_its_transfers_and_its_straggler(job: RunSu
         "Rank 2 is late because its GPU is slow: it computes for 1.644 times the median of the ranks, and longer in "
         "all of its 6 classes of kernels (gemm 65 %, attention 21 %, norm 5 %, optimizer 5 %)."
     )
-    assert any(each.rank == 5 and "CPU side" in each.sentence for each in others)
-    assert (second.step, {each.step for each in others if each.rank == 5}) == (5, {7})
+    (loader,) = (each for each in others if each.rank == 5)
+    assert (second.step, loader.query, loader.step) == (5, "data_loader_wait", 7)
     (bubble,) = job.unranked
     assert ("sends and receives is waiting" in bubble.sentence, round(bubble.rest, 3)) == (True, 0.155)
 
@@ -303,6 +304,39 @@ def test_findings_are_ranked_by_share_also_within_the_thresholds_and_parts_come_
     assert "not listed" not in "\n".join(summary_lines([job], 100, most_leads=None))
 
 
+def test_a_stalled_loader_leads_with_its_own_time_and_what_the_other_ranks_wait_for_it(shared_stores: Path) -> None:
+    """Of 320.0 ms: two steps of 8.903 and 5.303 ms, for which other ranks wait 37.6 ms, most of it in broadcasts."""
+    (run,) = summarize(four_ranks(shared_stores), ("generated-4rank-ddp",))
+    first = run.leads[0]
+    assert (first.query, first.cost_ns, first.rank, first.step) == ("data_loader_wait", 14_205_364, 1, 8)
+    (waiting,) = first.consequences
+    assert (waiting.query, waiting.cost_ns, waiting.added) == ("straggler_causes", 37_559_900, 2)
+    assert first.rest == pytest.approx(first.cost_ns / first.whole_ns + waiting.rest)
+    assert "are waits for data, during which the other ranks wait, too, longest for rank 1 in step 8" in plain_text(
+        first.sentence
+    )
+    assert first.evidence == (
+        "data_loader_wait finds it in 2 of 16 steps; straggler_causes finds it in 2 of 16 causes of late ranks"
+    )
+    assert not any("broadcasts and reductions is waiting" in plain_text(each.sentence) for each in run.leads)
+
+
+def test_what_others_lose_to_a_cause_is_no_finding_beside_it() -> None:
+    loader, waits, other = (
+        lead("loader", 0.1, 2, "data"),
+        lead("waits", 0.3, 3, "waiting"),
+        lead("other", 0.2, 1, "host"),
+    )
+    loader = replace(loader, query="data_loader_wait")
+    cost = replace(waits.finding.cost, adds_to="data_loader_wait")  # type: ignore[type-var]
+    waits = replace(waits, query="straggler_causes", finding=replace(waits.finding, cost=cost))
+    first, second = add_consequences([waits, other, loader])
+    assert (second.sentence, second.topics, round(second.rest, 6)) == ("loader", ("data", "waiting"), 0.4)
+    assert (round(second.rest_of(["data"]), 6), round(second.rest_of(["waiting"]), 6)) == (0.1, 0.3)
+    assert (first.sentence, second.consequences) == ("other", (waits,))
+    assert add_consequences([waits, other]) == [waits, other]  # without the cause among them it is a finding
+
+
 def test_late_ranks_cost_no_more_than_all_waits(shared_stores: Path, job: RunSummary) -> None:
     lab = tracelab.open(eight_ranks(shared_stores))
     waits = sum(row["wait_ns"] for row in lab.query("stragglers").to_pylist())
@@ -314,7 +348,7 @@ def test_late_ranks_cost_no_more_than_all_waits(shared_stores: Path, job: RunSum
 
 def test_evidence_and_sums_count_what_an_engineer_counts(job: RunSummary) -> None:
     slow = next(each for each in job.leads if each.rank == 2)
-    assert slow.evidence == "straggler_causes finds it in 1 of 17 causes of late ranks"
+    assert slow.evidence == "straggler_causes finds it in 1 of 20 causes of late ranks"
     assert plain_text(slow.sentence).endswith("It costs 40.21 ms of 285.7 ms.")
     sent = next(each for each in job.leads if each.query == "stragglers")
     assert sent.evidence == "stragglers finds it in all 8 ranks"

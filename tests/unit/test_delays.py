@@ -274,7 +274,11 @@ def test_a_wait_in_another_group_is_charged_to_the_rank_that_caused_it(memory: M
 
 
 def test_causes_of_a_simulated_job_are_those_that_the_simulator_accounts_for(memory: MemoryStore) -> None:
-    """Without subgroups no wait is inherited. What is before a rank's first row is the host's in the simulator."""
+    """Without subgroups no wait is inherited.
+
+    What is before a rank's first row is the host's in the simulator, and so is waiting for data: three ranks wait for
+    the stall of the loader.
+    """
     simulation = simulate(
         SimulatedJob(ranks=4, steps=2, layers=1, seed=3, delays=(SlowCompute(2, 130), LoaderStall(1, 1, 10**7)))
     )
@@ -286,9 +290,13 @@ def test_causes_of_a_simulated_job_are_those_that_the_simulator_accounts_for(mem
                 late, waiting = (getattr(approaches[each], f"{cause}_ns") for each in (collective.last_rank, rank))
                 expected[collective.last_rank, cause] += late - waiting
     answer = Counter[tuple[int, str]]()
-    for row in memory.filled(stored_tables(simulation)).query("straggler_causes").to_pylist():
+    rows = memory.filled(stored_tables(simulation)).query("straggler_causes").to_pylist()
+    for row in rows:
         if row["cause"]:
-            answer[row["rank"], "host" if row["cause"] == "start" else row["cause"]] += row["cost_ns"]
+            answer[row["rank"], "host" if row["cause"] in ("start", "data") else row["cause"]] += row["cost_ns"]
+    assert {row["rank"]: row["cost_ns"] for row in rows if row["cause"] == "data" and row["cost_ns"] > 10**6} == {
+        1: pytest.approx(3 * 10**7, rel=0.01)
+    }
     assert +answer == +expected
     assert -answer == -expected
 
@@ -322,7 +330,7 @@ def test_what_stages_add_to_the_frontier_adds_up_to_the_step(
     ("job", "rank", "cause"),
     [
         (SimulatedJob(tensor=2, layers=2, seed=1, delays=(SlowCompute(5, 140),)), 5, "compute"),
-        (SimulatedJob(pipeline=2, tensor=2, layers=1, seed=3, delays=(LoaderStall(2, 1, 4_000_000),)), 2, "host"),
+        (SimulatedJob(pipeline=2, tensor=2, layers=1, seed=3, delays=(LoaderStall(2, 1, 4_000_000),)), 2, "data"),
     ],
 )
 def test_a_cause_costs_about_the_waits_that_vanish_without_it(

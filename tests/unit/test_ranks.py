@@ -220,19 +220,29 @@ def test_a_rank_is_persistent_if_it_is_last_in_two_thirds_of_the_steps(memory: M
     assert {row["rank"]: row["lateness_ns"] for row in answer} == {0: 50, 1: 0, 2: 250, 3: 0}
 
 
-@pytest.mark.parametrize(("kind", "waits"), [("broadcast", [20, 0, 30]), ("reduce", [0, 15, 0])])
-def test_ranks_wait_for_a_late_root_and_an_early_root_for_the_others(
-    memory: MemoryStore, kind: str, waits: list[int]
+@pytest.mark.parametrize(
+    ("kind", "entries", "ends", "root_waits", "waits"),
+    [
+        ("broadcast", [20, 40, 10], [90, 90, 90], [20, 0, 30], [20, 0, 30]),
+        ("broadcast", [20, 5, 10], [90, 90, 90], [0, 0, 0], [0, 15, 10]),
+        ("broadcast", [20, 5, 10], [90, 20, 90], [0, 0, 0], [None] * 3),
+        ("reduce", [20, 5, 10], [90, 90, 15], [0, 15, 0], [None] * 3),
+    ],
+)
+def test_a_broadcast_synchronizes_where_no_rank_leaves_before_the_last_one_enters(
+    memory: MemoryStore,
+    kind: str,
+    entries: list[int],
+    ends: list[int],
+    root_waits: list[int],
+    waits: list[int | None],
 ) -> None:
-    """The root of all is rank 1: the broadcast begins there at 40, the reduction at 5."""
-    entries = {"broadcast": [20, 40, 10], "reduce": [20, 5, 10]}[kind]
-    kernels = [
-        kernel(rank, 1000 * at + (entries[rank] if at == 5 else 0), 1000 * at + 90, correlation=at)
-        for at in range(6)
-        for rank in range(3)
-    ]
+    """The root is rank 1: the others wait for it in a broadcast, and it waits for them in a reduction."""
+    kernels = [kernel(rank, 1000 * at, 1000 * at + 90, correlation=at) for at in range(5) for rank in range(3)]
+    kernels += [kernel(rank, 5000 + entries[rank], 5000 + ends[rank], correlation=5) for rank in range(3)]
     notes = [note(each, each["correlation"], 3) for each in kernels]
     notes = [each | ({"collective": kind, "root": 1} if each["seq"] == 5 else {}) for each in notes]
     answer = memory.filled({"kernels": kernels, "collectives": notes}).query("collective_wait").to_pylist()
-    assert [row["root_wait_ns"] for row in answer if row["number"] == 6] == waits
-    assert {row["wait_ns"] for row in answer if row["number"] == 6} == {None}
+    rooted = [row for row in answer if row["number"] == 6]
+    assert [row["root_wait_ns"] for row in rooted] == root_waits
+    assert [row["wait_ns"] for row in rooted] == waits

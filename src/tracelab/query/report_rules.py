@@ -83,6 +83,8 @@ class Cost:
     """Whether the summary ranks the finding; others repeat what it ranks, or bound the cost by a rule of thumb."""
     ranked: bool = True
     """Whether the summary ranks the time. If not, it notes it: the cause is not recorded, or it is no loss to mend."""
+    adds_to: str | None = None
+    """The query whose finding is the cause: where that is ranked, this one is evidence of it and adds its time."""
 
 
 @dataclass(frozen=True)
@@ -239,14 +241,15 @@ def _parse_finding(entry: object, columns: Mapping[str, str]) -> Finding:
     return Finding(when, by, text, advice, int(most), each, cost, next_query, what_if, every=every, step=str(step))
 
 
-_COST_KEYS = frozenset({"ns", "of", "rows", "adds", "topics", "detail", "leads", "ranked"})
+_COST_KEYS = frozenset({"ns", "of", "rows", "adds", "topics", "detail", "leads", "ranked", "adds_to"})
 
 
 def _parse_cost(entry: object, columns: Mapping[str, str]) -> Cost | None:
     if entry is None:
         return None
     if not isinstance(entry, dict) or set(entry) - _COST_KEYS or "ns" not in entry:
-        raise ValueError("[[report.findings]]: cost has ns, and may have of, rows, adds, topics, detail, leads, ranked")
+        others = ", ".join(sorted(_COST_KEYS - {"ns"}))
+        raise ValueError(f"[[report.findings]]: cost has ns, and may have {others}")
     topics = tuple(map(str, entry.get("topics", ())))
     if not topics:
         raise ValueError(f"[[report.findings]]: cost needs topics, of {', '.join(TOPICS)}")
@@ -265,6 +268,7 @@ def _parse_cost(entry: object, columns: Mapping[str, str]) -> Cost | None:
         rows=str(entry.get("rows", "true")),
         leads=entry.get("leads") is not False,
         ranked=entry.get("ranked") is not False,
+        adds_to=None if "adds_to" not in entry else str(entry["adds_to"]),
     )
 
 

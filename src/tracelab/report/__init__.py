@@ -40,7 +40,7 @@ from tracelab.report.html import Section
 from tracelab.report.page import render_head, render_page
 from tracelab.report.part import render_missing, render_query
 from tracelab.report.summary.html import render_summaries
-from tracelab.report.summary.leads import RunLeads
+from tracelab.report.summary.lead import RunLeads
 from tracelab.report.summary.summarize import summarize_answers
 from tracelab.report.table_cache import cache_small_tables
 from tracelab.report.timeline import drawn_runs, render_timeline

@@ -13,7 +13,8 @@ from tracelab.report.answers import ReportSession
 from tracelab.report.costs import ADDED, CHECKED, CHECKED_OF_RUN, COST_SHARE, MATCHING, STEP, matching_rows_sql
 from tracelab.report.html import escape_text, render_prose, render_value
 from tracelab.report.sentences import FindingContext, build_context, fill_finding, fill_sentence
-from tracelab.report.summary.leads import Lead, RunLeads, report_of, what_if_command
+from tracelab.report.summary.lead import Lead, RunLeads
+from tracelab.report.summary.leads import report_of, what_if_command
 from tracelab.report.summary.symptoms import relate
 from tracelab.report.windows import ensure_windows
 from tracelab.store import execution

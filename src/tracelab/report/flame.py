@@ -9,7 +9,7 @@ import pyarrow as pa
 from tracelab.export.stacks import MEASURES
 from tracelab.report.answers import ReportSession
 from tracelab.report.html import Section, escape_text, render_prose
-from tracelab.report.summary.leads import RunLeads
+from tracelab.report.summary.lead import RunLeads
 from tracelab.report.table import table_html
 
 MOST_FRAMES = 65_536

@@ -12,7 +12,7 @@ from tracelab.report.charts.chart import build_chart
 from tracelab.report.findings import render_findings
 from tracelab.report.html import escape_text, render_prose
 from tracelab.report.page import runs_attribute
-from tracelab.report.summary.leads import RunLeads
+from tracelab.report.summary.lead import RunLeads
 from tracelab.report.table import row_count_note, select_rows, table_html
 
 _NOT_BY_RUN = "<p class=cut data-picked hidden>Each row covers several runs, so all rows are shown.</p>"

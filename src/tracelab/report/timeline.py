@@ -11,7 +11,7 @@ from tracelab.query import execute, library
 from tracelab.report.answers import ReportSession
 from tracelab.report.findings import render_findings
 from tracelab.report.html import Section, escape_text, render_prose
-from tracelab.report.summary.leads import RunLeads
+from tracelab.report.summary.lead import RunLeads
 from tracelab.report.table import table_html
 
 if TYPE_CHECKING:

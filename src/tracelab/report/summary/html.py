@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 from tracelab.output.labels import Quantity, format_scaled
 from tracelab.report.html import escape_text, render_prose
 from tracelab.report.summary.figures import format_share
-from tracelab.report.summary.leads import Lead
+from tracelab.report.summary.lead import Lead
 from tracelab.report.summary.overview import Outlier, find_outliers, order_runs
 from tracelab.report.summary.summarize import RunSummary
 from tracelab.report.summary.text import MOST_LEADS, describe_measured_time

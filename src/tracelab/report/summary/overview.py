@@ -5,7 +5,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from tracelab.output.labels import Quantity, format_scaled
-from tracelab.report.summary.leads import Lead
+from tracelab.report.summary.lead import Lead
 from tracelab.report.summary.settings import LEAST_COMPARABLE
 from tracelab.report.summary.summarize import RunSummary
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from tracelab.report.summary.leads import plain_text
+from tracelab.report.summary.lead import plain_text
 from tracelab.report.summary.summarize import RunSummary
 
 _FIELDS: list[tuple[str, pa.DataType]] = [

@@ -26,7 +26,8 @@ from tracelab.report.summary.figures import (
     describe_work,
     format_share,
 )
-from tracelab.report.summary.leads import Ceiling, FoundLeads, Lead, find_leads
+from tracelab.report.summary.lead import Ceiling, FoundLeads, Lead
+from tracelab.report.summary.leads import find_leads
 from tracelab.report.summary.settings import LEAST_COMPARABLE, fetch_settings
 from tracelab.report.table_cache import cache_small_tables
 from tracelab.report.windows import create_windows, measured_times

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tracelab.query.report_rules import Finding
-from tracelab.report.summary.leads import Lead, list_findings
+from tracelab.report.summary.lead import Lead, list_findings
 
 MOST_EXPLAINED = 0.5
 """A finding of which leads explain a larger part is their symptom."""
@@ -39,8 +39,9 @@ def relate(leads: Sequence[Lead], query: str, finding: Finding, rank: int | None
     if cost is None:
         return Relation(None, (), 0.0)
     for number, lead in enumerate(leads, 1):
-        if lead.query == query and lead.finding == finding and (cost.adds == () or lead.rank == rank):
-            return Relation(number, (), 0.0)
+        for each in (lead, *lead.consequences):
+            if each.query == query and each.finding == finding and (cost.adds == () or each.rank == rank):
+                return Relation(number, (), 0.0)
     causes = [
         (number, lead)
         for number, lead in enumerate(leads, 1)
@@ -49,7 +50,7 @@ def relate(leads: Sequence[Lead], query: str, finding: Finding, rank: int | None
     return Relation(
         None,
         tuple(number for number, lead in causes if lead.is_ranked),
-        sum(lead.rest for _, lead in causes),
+        sum(lead.rest_of(cost.topics) for _, lead in causes),
         any(not lead.is_ranked for _, lead in causes),
     )
 

@@ -8,7 +8,7 @@ from tracelab.foreign_text import escape_controls
 from tracelab.output.labels import Quantity, format_scaled
 from tracelab.output.result import Result
 from tracelab.report.summary.figures import NO_GPU, format_share
-from tracelab.report.summary.leads import Lead, plain_text
+from tracelab.report.summary.lead import Lead, plain_text
 from tracelab.report.summary.overview import Outlier, SharedLead, find_outliers, group_by_lead, order_runs
 from tracelab.report.summary.summarize import RunSummary
 

@@ -1,0 +1,114 @@
+"""Findings about one run, each with the share of its time that is lost to it."""
+
+import html
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tracelab.query.report_rules import Finding
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """The largest share that findings of these topics cost together: that of this `time` of the run."""
+
+    topics: frozenset[str]
+    share: float
+    time: str
+
+
+@dataclass(frozen=True)
+class Lead:
+    """A finding about one run with the share of its time that is lost to it.
+
+    `cost_ns` of `added` rows of the query is its `share` of `whole_ns`, the measured time of the run. `unexplained` is
+    what no finding with more detail explains of the share, and `rest` what the figures of the run allow of that.
+    """
+
+    query: str
+    finding: Finding
+    cost_ns: float
+    whole_ns: float
+    added: int
+    share: float
+    unexplained: float
+    rest: float
+    rank: int | None
+    step: int | None
+    sentence: str
+    """As HTML; `plain_text` strips it."""
+    advice: str
+    evidence: str
+    next_command: str
+    added_rows: str = ""
+    """The rows in words that `cost_ns` adds up."""
+    what_if_command: str | None = None
+    """The replay of the run without the loss, where a change of what_if removes it."""
+    is_of_steps: bool = False
+    """Whether `whole_ns` is the time of all steps in place of the windows."""
+    part_of: tuple[int, ...] = ()
+    """Of a finding within the threshold of its rule, the numbers of the findings that include its time."""
+    consequences: tuple["Lead", ...] = ()
+    """What other ranks lose to the same cause: `rest` has their shares, too; the other figures are without them."""
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Return what the time is lost to."""
+        own = self.finding.cost.topics if self.finding.cost else ()
+        return tuple(dict.fromkeys([*own, *(topic for each in self.consequences for topic in each.topics)]))
+
+    @property
+    def own_rest(self) -> float:
+        """Return `rest` without the consequences."""
+        return self.rest - sum(each.rest for each in self.consequences)
+
+    def rest_of(self, topics: Sequence[str]) -> float:
+        """Return the part of `rest` that is lost to any of the topics."""
+        own = self.finding.cost.topics if self.finding.cost else ()
+        parts = [(own, self.own_rest), *((each.topics, each.rest) for each in self.consequences)]
+        return sum(rest for names, rest in parts if set(names) & set(topics))
+
+    @property
+    def is_ranked(self) -> bool:
+        """Return whether the summary ranks the finding; else it notes it."""
+        return self.finding.cost is None or self.finding.cost.ranked
+
+    @property
+    def detail(self) -> int:
+        """Return the rank among findings of a topic: a cause has more than its symptom."""
+        return max([self.finding.cost.detail if self.finding.cost else 0, *(each.detail for each in self.consequences)])
+
+
+@dataclass(frozen=True)
+class FoundLeads:
+    """The findings about a run in their order, the largest rest first, and the number of those below the least share.
+
+    `unranked` are findings that are noted: their cause is not recorded, or they are no loss to mend.
+    """
+
+    leads: tuple[Lead, ...]
+    below: int
+    unranked: tuple[Lead, ...] = ()
+
+
+RunLeads = Mapping[str, Sequence[Lead]]
+"""The findings of the summaries in their order, by run, and behind them those that are not ranked."""
+
+
+def plain_text(rendered: str) -> str:
+    """Return a rendered sentence without its markup."""
+    return html.unescape(re.sub(r"<[^>]+>", "", rendered)).replace("\u00a0", " ")
+
+
+def list_single(leads: Sequence[Lead]) -> Iterator[Lead]:
+    """Yield the leads one by one, each without its consequences, and these behind it."""
+    for lead in leads:
+        yield replace(lead, consequences=(), rest=lead.own_rest)
+        yield from lead.consequences
+
+
+def list_findings(numbers: Sequence[int]) -> str:
+    """Return the numbers of findings in words: finding 1; findings 1, 2 and 4."""
+    if len(numbers) < 2:  # noqa: PLR2004
+        return f"finding {numbers[0]}" if numbers else "others"
+    return f"findings {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"

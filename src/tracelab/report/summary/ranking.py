@@ -1,0 +1,117 @@
+"""Rank the findings of a run by the share of its time that is lost to them, each time counted once."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tracelab.query.report_rules import LEAST_SHARE
+from tracelab.report.summary.derivation import derive_shares
+from tracelab.report.summary.lead import Ceiling, FoundLeads, Lead
+
+MOST_EXPLAINED = 0.5
+"""A symptom of which causes explain a larger part is not shown beside them."""
+
+
+def rank_leads(ruled: Sequence[Lead], within: Sequence[Lead], ceilings: Sequence[Ceiling], below: int) -> FoundLeads:
+    """Rank the findings of a run, those within the thresholds by what others leave; keep apart what is only noted."""
+    ranked = limit(explain(ruled, LEAST_SHARE), ceilings, LEAST_SHARE)
+    leads = [lead for lead in ranked if lead.is_ranked]
+    unranked = [lead for lead in ranked if not lead.is_ranked]
+    others = rank_within(within, leads, unranked, ceilings)
+    single = [*leads, *(each for each in others if not each.part_of)]
+    ordered = sorted(add_consequences(single), key=lambda lead: -lead.rest)
+    places = {at: _place(ordered, lead) for at, lead in enumerate(leads, 1)}
+    parts = [replace(lead, part_of=tuple(places[at] for at in lead.part_of)) for lead in others if lead.part_of]
+    first = derive_shares(ordered, ceilings, unranked)
+    last = derive_shares([*ordered, *parts], ceilings, unranked)[len(ordered) :]
+    return FoundLeads((*first, *last), below, tuple(derive_shares(unranked, ceilings)))
+
+
+def _place(leads: Sequence[Lead], lead: Lead) -> int:
+    """Return the number of the one of the leads that is a lead, or has it among its consequences."""
+    names = [{(one.query, one.finding, one.sentence) for one in (each, *each.consequences)} for each in leads]
+    return 1 + next(at for at, each in enumerate(names) if (lead.query, lead.finding, lead.sentence) in each)
+
+
+def add_consequences(leads: Sequence[Lead]) -> list[Lead]:
+    """Add what other ranks lose to a cause to the finding that is the cause, where one of the leads is.
+
+    So a stalled data loader leads with the time of its own rank and with the waiting of the others, and this is no
+    finding beside it.
+    """
+    causes = {lead.query: lead for lead in reversed(leads)}
+    of_cause: dict[str, list[Lead]] = defaultdict(list)
+    for lead in leads:
+        if lead.finding.cost and lead.finding.cost.adds_to in causes:
+            of_cause[lead.finding.cost.adds_to].append(lead)
+    added = [each for consequences in of_cause.values() for each in consequences]
+    return [
+        replace(
+            lead,
+            consequences=tuple(of_cause[lead.query]),
+            rest=lead.rest + sum(each.rest for each in of_cause[lead.query]),
+            evidence="; ".join(each.evidence for each in (lead, *of_cause[lead.query])),
+        )
+        if lead is causes[lead.query] and of_cause[lead.query]
+        else lead
+        for lead in leads
+        if lead not in added
+    ]
+
+
+def rank_within(
+    within: Sequence[Lead], leads: Sequence[Lead], unranked: Sequence[Lead], ceilings: Sequence[Ceiling]
+) -> list[Lead]:
+    """Rank findings within the thresholds of their rules behind the leads, by what these leave of their shares.
+
+    One with more detail than a lead about the same time is part of that; others share what the ceilings leave.
+    """
+    rests = explain(within, LEAST_SHARE, [*leads, *unranked])
+    parts, others = [], []
+    for lead in rests:
+        whole = {
+            at: each.rest
+            for at, each in enumerate(leads, 1)
+            if each.detail < lead.detail and set(each.topics) & set(lead.topics)
+        }
+        if whole:
+            parts.append(replace(lead, part_of=tuple(whole), rest=min(lead.rest, sum(whole.values()))))
+        else:
+            others.append(lead)
+    taken = [*leads, *unranked]
+    rooms = [
+        replace(each, share=max(0, each.share - sum(lead.rest for lead in taken if set(lead.topics) <= each.topics)))
+        for each in ceilings
+    ]
+    return sorted([*parts, *limit(others, rooms, LEAST_SHARE)], key=lambda lead: -lead.rest)
+
+
+def limit(leads: Sequence[Lead], ceilings: Sequence[Ceiling], least_share: float) -> list[Lead]:
+    """Scale down findings that together cost more than the figure that they are part of."""
+    limited = list(leads)
+    for ceiling in ceilings:
+        inside = [lead for lead in limited if set(lead.topics) <= ceiling.topics]
+        total = sum(lead.rest for lead in inside)
+        if total > ceiling.share:
+            limited = [
+                replace(lead, rest=lead.rest * ceiling.share / total) if lead in inside else lead for lead in limited
+            ]
+    return sorted((lead for lead in limited if lead.rest >= least_share), key=lambda lead: -lead.rest)
+
+
+def explain(found: Sequence[Lead], least_share: float, known: Sequence[Lead] = ()) -> list[Lead]:
+    """Subtract from each finding what others of its topics with more detail explain, and drop explained symptoms.
+
+    `known` are findings that explain others and are not returned.
+    """
+    leads: list[Lead] = []
+    for detail in sorted({lead.detail for lead in found}, reverse=True):
+        explained: dict[str, float] = defaultdict(float)
+        for lead in (*known, *leads):
+            for topic in lead.topics if lead.detail > detail else ():
+                explained[topic] += lead.rest / len(lead.topics)
+        for lead in found:
+            rest = lead.share - sum(explained[topic] for topic in lead.topics)
+            if lead.detail == detail and rest >= max(least_share, (1 - MOST_EXPLAINED) * lead.share):
+                leads.append(replace(lead, unexplained=rest, rest=rest))
+    return sorted(leads, key=lambda lead: -lead.rest)
