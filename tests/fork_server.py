@@ -87,6 +87,8 @@ class ForkServer:
         """Start a Python script of one recorded program as a fork, and every other program as `subprocess` does."""
         if argv[0] != sys.executable or not argv[1].endswith(".py"):
             return subprocess.Popen(argv, env=env, **options)
+        if options.get("stdout", subprocess.PIPE) != subprocess.PIPE:  # a terminal
+            return subprocess.Popen(argv, env=env, **options)
         pipes = os.pipe(), os.pipe()
         with Path(os.devnull).open("rb") as nothing:
             process = self._fork("program", argv, env, [nothing.fileno(), *(write for _, write in pipes)])

@@ -9,6 +9,8 @@ from typing import BinaryIO
 
 _URL_PATH = re.compile(r"([a-z][a-z0-9+.-]+:)/(?!/)")
 """How a path begins that was made from a URL: of its two slashes, pathlib keeps one."""
+_CONTROL_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+"""CSI and OSC sequences of ECMA-48, and escapes of one letter."""
 
 
 def escape_controls(text: str) -> str:
@@ -47,6 +49,11 @@ def print_exact(text: str) -> None:
     import click
 
     click.echo(escape_lines(text) if sys.stdout.isatty() else text)
+
+
+def strip_control_sequences(text: str) -> str:
+    """Remove what programs write to terminals besides text: colors, moves of the cursor, titles of the window."""
+    return _CONTROL_SEQUENCE.sub("", text)
 
 
 class TerminalStream:

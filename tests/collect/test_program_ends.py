@@ -6,6 +6,7 @@ import pty
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -233,11 +234,25 @@ def test_output_that_cannot_be_written_is_the_status(tmp_path: Path) -> None:
         assert (content["status"], content["error"].endswith(full)) == ("failed", True), content["error"]
 
 
-def test_the_program_reads_the_terminal_of_the_collector(tmp_path: Path) -> None:
+IN_TERMINAL = """
+import os, signal, sys
+signal.signal(signal.SIGWINCH, lambda *_: print("size", *os.get_terminal_size(2), flush=True))
+print("terminals", sys.stdout.isatty(), sys.stderr.isatty(), *os.get_terminal_size(1), flush=True)
+print("read", input("name? "))
+os.system("stty -echo")
+sys.exit("Traceback (most recent call last):\\n  File\\n\\033[1;35mKeyError\\033[0m: 'height'")
+"""
+"""A program that needs a terminal, and reports an exception in color, as Python does from 3.13 on."""
+
+
+def test_the_program_has_terminals_where_the_collector_has(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(IN_TERMINAL)
     command = [sys.executable, "-m", "tracelab", "collect", "run", "--profiler", "none", "--out", str(tmp_path)]
-    command += ["--sample-s", "0", "--run", "r", "--", sys.executable, "-c", "print('read', input('name? '))"]
+    command += ["--sample-s", "0", "--run", "r", "--", sys.executable, str(script)]
     child, terminal = pty.fork()
     if not child:
+        termios.tcsetwinsize(0, (40, 100))
         os.execv(sys.executable, command)  # noqa: S606
     output = b""
     while True:
@@ -246,8 +261,15 @@ def test_the_program_reads_the_terminal_of_the_collector(tmp_path: Path) -> None
         except OSError:  # its end
             break
         if b"name? " in output + block and b"name? " not in output:
+            termios.tcsetwinsize(terminal, (30, 77))
+        if b"size 77 30\r\n" in output + block and b"size 77 30\r\n" not in output:
             os.write(terminal, b"Ada\n")
         output += block
-    assert f"{tmp_path / 'r'}: ok; next: tracelab ingest {tmp_path / 'r'}".encode() in output
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert b"read Ada" in output
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+    assert termios.tcgetattr(terminal)[3] & termios.ECHO
+    folder = tmp_path / "r"
+    for line in ("terminals True True 100 40", "read Ada", "\033[1;35mKeyError\033[0m: 'height'"):
+        assert f"{line}\r\n".encode() in output
+    assert f"{folder}: failed; ended with exit code 1: KeyError: 'height'".encode() in output
+    lines = (folder / "rank0.log").read_text().splitlines()
+    assert lines[-3:] == ["Traceback (most recent call last):", "  File", "KeyError: 'height'"]

@@ -13,7 +13,7 @@ from tracelab.collect import status
 from tracelab.collect.run_folder import RUN_JSON, release_reserve, undo_at_end, write_json
 from tracelab.collect.run_json import final_run_json
 from tracelab.errors import TracelabError
-from tracelab.foreign_text import escape_lines
+from tracelab.foreign_text import escape_lines, strip_control_sequences
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def keep_log(log: Path, target: Path) -> None:
     """Keep the output of a rank that failed."""
     if log.exists():
         with contextlib.suppress(OSError):
-            output = log.read_text("utf-8", "replace")
+            output = strip_control_sequences(log.read_text("utf-8", "replace"))
             target.write_text(escape_lines(status.hide_home(output) or ""), "utf-8")
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
+from tracelab.foreign_text import strip_control_sequences
+
 GRACE_S = 20.0
 """Time a process has to end after SIGTERM."""
 SAVE_S = 300.0
@@ -197,11 +199,11 @@ def kill(workers: Sequence[Worker]) -> None:
 
 
 def read_tail(path: Path) -> str:
-    """Return the end of a process's output."""
+    """Return the end of a process's output, without colors."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
-            return file.read().decode(errors="replace")
+            return strip_control_sequences(file.read().decode(errors="replace"))
     except OSError:
         return ""
 

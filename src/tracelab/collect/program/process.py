@@ -10,9 +10,10 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from tracelab.collect.process.launch import SAVING, Worker
+from tracelab.collect.program.terminal import OutputTerminals, open_terminals, read_output
 from tracelab.collect.recording.process_record import TASK, is_running, read_records
 
 RECORDING = "TRACELAB_RECORDING"
@@ -29,6 +30,7 @@ class ProgramWorker(Worker):
     """A running program; `processes` has a folder for each recorded process of it."""
 
     processes: Path
+    terminals: OutputTerminals
     copiers: tuple[threading.Thread, ...]
     log_files: tuple[IO[bytes], ...]
     output_errors: list[str]
@@ -38,7 +40,7 @@ class ProgramWorker(Worker):
 
     @property
     def errors(self) -> Path:
-        """File of what it printed to its standard error."""
+        """File of what it printed to its standard error; on one terminal for both, of all that it printed."""
         return self.scratch / "errors"
 
     @property
@@ -90,29 +92,52 @@ def recorded_pids(processes: Path) -> list[int]:
 def start_program(
     command: Sequence[str], environment: Mapping[str, str], scratch: Path, processes: Path, *, is_wrapped: bool
 ) -> ProgramWorker:
-    """Start a program in its own session; its output goes to this process's output and to a log."""
+    """Start a program in its own session; its output goes to this process's output and to a log.
+
+    Where this process writes to a terminal, so does the program: to one of its own, which is no controlling terminal.
+    """
     scratch.mkdir(parents=True, exist_ok=True)
     theirs, ours = os.pipe()  # open as long as the worker; the program does not read it
     os.close(theirs)
-    process = subprocess.Popen(
-        list(command),
-        env=dict(environment),
-        stdin=None if _may_read_input() else subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        close_fds=False,  # the program shares the lock of the folder; Python makes no other file inheritable
-    )
+    terminals = open_terminals()
+    stdout, stderr = terminals.stdout, terminals.stderr
+    try:
+        process = subprocess.Popen(
+            list(command),
+            env=dict(environment),
+            stdin=None if _may_read_input() else subprocess.DEVNULL,
+            stdout=stdout.theirs if stdout else subprocess.PIPE,
+            stderr=stderr.theirs if stderr else subprocess.PIPE,
+            start_new_session=True,
+            close_fds=False,  # the program shares the lock of the folder; Python makes no other file inheritable
+        )
+    finally:
+        terminals.close_theirs()
     log, errors = ((scratch / name).open("ab", buffering=0) for name in ("log", "errors"))
     copiers = []
     failures: list[str] = []
-    for stream, logs, target in ((process.stdout, [log], sys.stdout), (process.stderr, [log, errors], sys.stderr)):
+    out, err = stdout.ours if stdout else process.stdout, stderr.ours if stderr else process.stderr
+    outputs: list[tuple[Any, Sequence[IO[bytes]], IO[str]]] = [(err, (log, errors), sys.stderr)]
+    if out is not err:
+        outputs.append((out, (log,), sys.stdout))
+    for stream, logs, target in outputs:
         arguments = (stream, logs, target, failures)
         copier = threading.Thread(target=_copy, args=arguments, name="tracelab-output", daemon=True)
         copier.start()
         copiers.append(copier)
     held = os.fdopen(ours, "wb")
-    return ProgramWorker(0, process, scratch, held, processes, tuple(copiers), (log, errors), failures, is_wrapped)
+    return ProgramWorker(
+        0,
+        process,
+        scratch,
+        held,
+        processes,
+        terminals,
+        tuple(copiers),
+        (log, errors),
+        failures,
+        is_wrapped,
+    )
 
 
 def _may_read_input() -> bool:
@@ -143,7 +168,7 @@ def _copy(stream: IO[bytes], logs: Sequence[IO[bytes]], target: IO[str], failure
     writers: list[Callable[[bytes], object]] = [log.write for log in logs]
     writers.append(lambda block: _write_text(target, block))
     last = writers[-1]
-    while block := os.read(stream.fileno(), _BLOCK_BYTES):
+    while block := read_output(stream, _BLOCK_BYTES):
         for write in tuple(writers):
             try:
                 write(block)

@@ -33,6 +33,7 @@ from tracelab.collect.program.outcomes import ProgramEnd, choose_records, collec
 from tracelab.collect.program.process import ProgramWorker, program_environment, start_program
 from tracelab.collect.program.settings import ProgramSettings, name_runs, validate_program
 from tracelab.collect.program.tasks import Task, gather_outcomes, meet, send_outcomes
+from tracelab.collect.program.terminal import follow_size, restore_input
 from tracelab.collect.recording.process_record import REQUEST, TASK, read_records
 from tracelab.collect.recording.step_count import complete_records
 from tracelab.collect.run_end import Result, finish_run, keep_log, scratch_folder
@@ -174,11 +175,17 @@ def _run_command(
         worker: ProgramWorker | None = None
         end = ProcessExit(0, 1, "itself", "")
         try:
-            with raise_on_signals(), _sample_node(settings, folder, task), contextlib.ExitStack() as watched:
+            with (
+                raise_on_signals(),
+                _sample_node(settings, folder, task),
+                restore_input(),
+                contextlib.ExitStack() as watched,
+            ):
                 _raise_first(signals)
                 task_file = _write_task(settings, profiler, folder, processes, scratch)
                 with defer_signals() as late:  # one between a start and its result would lose the program or its end
                     worker = _start(settings, capture, task_file, scratch)
+                    watched.enter_context(follow_size(worker.terminals, worker.process.pid))
                     watched.enter_context(
                         end_with_collector(worker.process.pid, processes, temp_folders.process_folder())
                     )
