@@ -84,7 +84,7 @@ def test_sentence_names_both_kernels_once_and_their_classes_not_again(swapped: C
     assert (replacement.went_ns, replacement.came_ns) == (-4_000, 5_500)
     assert sentences.explanation(swapped) == (
         "Largest differences per step: kernel gemm_kernel (−4.000 µs) replaced by cudnn_convolve_kernel (+5.500 µs), "
-        "exposed_communication −1.000 µs, idle −500 ns."
+        "net +1.500 µs; exposed_communication −1.000 µs; idle −500 ns."
     )
 
 
@@ -118,7 +118,40 @@ def test_a_replacement_that_is_not_among_the_largest_differences_is_listed_below
     memory.filled(together(*sides))
     comparison = compare_source(Source(memory.con), Request(("a",), ("b",)))
     assert sentences.matching_sentences(comparison)[1:] == [
-        "Smaller differences: kernel tiny_gemm (−20 ns) replaced by tiny_convolve_kernel (+30 ns)."
+        "Smaller differences: kernel tiny_gemm (−20 ns) replaced by tiny_convolve_kernel (+30 ns), net +10 ns."
+    ]
+
+
+def test_a_large_swap_of_small_effect_comes_behind_what_matters(memory: MemoryStore) -> None:
+    """The kernels differ by 50 ns: less than 1 % of the step, which a copy of 300 ns makes 3 % longer."""
+    base, candidate = recording("a"), recording("b")
+    matrix = [row for row in candidate["kernels"] if row["name"] == "gemm_kernel"]
+    candidate["memcpys"] = [row | {"dur_ns": 800} for row in candidate["memcpys"]]
+    for row in matrix:
+        row |= {"name": "cudnn_convolve_kernel", "dur_ns": row["dur_ns"] + 50}
+    memory.filled(together(base, candidate))
+    comparison = compare_source(Source(memory.con), Request(("a",), ("b",)))
+    assert str(sentences.explanation(comparison)).startswith(
+        "Largest differences per step: exposed_copies +300 ns (copy:HtoD +300 ns in all)"
+    )
+    assert "net +50 ns" in sentences.matching_sentences(comparison)[1]
+
+
+def test_kernels_without_a_counterpart_are_in_the_lead(memory: MemoryStore) -> None:
+    base, candidate = recording("a"), recording("b")
+    for name, dur_ns in (("indexSelectLargeIndex", 500), ("tiny_softmax_forward", 20)):
+        base["kernels"] += [
+            row | {"name": name, "start_ns": row["start_ns"] + 5_000, "dur_ns": dur_ns}
+            for row in base["kernels"]
+            if row["name"] == "gemm_kernel"
+        ]
+    memory.filled(together(base, candidate))
+    comparison = compare_source(Source(memory.con), Request(("a",), ("b",)))
+    assert str(sentences.explanation(comparison)).endswith(
+        " Kernels without a counterpart: embedding_index, 500 ns in the base (indexSelectLargeIndex)."
+    )
+    assert [each for each in sentences.matching_sentences(comparison) if "Not matched" in each] == [
+        "Not matched: softmax_loss, 20 ns in the base (tiny_softmax_forward)."
     ]
 
 
@@ -163,7 +196,7 @@ def test_exposed_copies_are_named_once_with_the_copies_that_they_are_of(memory: 
     memory.filled(together(base, candidate))
     comparison = compare_source(Source(memory.con), Request(("a",), ("b",)))
     assert sentences.explanation(comparison) == (
-        "Largest differences per step: exposed_copies +400 ns (copy:HtoD +400 ns in all), idle −400 ns."
+        "Largest differences per step: exposed_copies +400 ns (copy:HtoD +400 ns in all); idle −400 ns."
     )
 
 
@@ -174,4 +207,4 @@ def test_ops_explain_runs_without_a_gpu(memory: MemoryStore) -> None:
     sides[1]["ops"] = [row | ({"dur_ns": 700} if row["name"] == "aten::empty" else {}) for row in sides[1]["ops"]]
     memory.filled(together(*sides))
     comparison = compare_source(Source(memory.con), Request(("a",), ("b",)))
-    assert sentences.explanation(comparison) == ("Largest differences per step: aten::empty +300 ns, aten::mm −300 ns.")
+    assert sentences.explanation(comparison) == ("Largest differences per step: aten::empty +300 ns; aten::mm −300 ns.")

@@ -7,7 +7,7 @@ from tracelab.compare import metrics
 from tracelab.compare.comparability import SHAPES, FactRow
 from tracelab.compare.comparison import Comparison
 from tracelab.compare.gates import FAILED, PASSED, GateResult
-from tracelab.compare.kernel_matching import ARROW
+from tracelab.compare.kernel_matching import ARROW, UnmatchedClass
 from tracelab.compare.left_out import FIRST_OR_LAST, LEFT_OUT
 from tracelab.compare.recordings import LEAST_TO_TRIM, RECORDED, WHOLE
 from tracelab.compare.replacements import Replaced
@@ -88,12 +88,31 @@ def tendency_sentence(comparison: Comparison) -> str | None:
 
 
 def explanation(comparison: Comparison) -> str | None:
-    """Return the largest differences that make up that of the step, each time once; None where none is 1 % of it."""
-    parts = _largest_parts(comparison)
-    if not parts:
-        return None
+    """Return the largest differences that make up that of the step, each time once; None where none is 1 % of it.
+
+    Kernels without a counterpart follow: their time is part of the differences of their class.
+    """
     unit = "" if comparison.unit == WHOLE else " per step"
-    return f"Largest differences{unit}: {', '.join(part.text for part in parts)}."
+    sentences = []
+    if parts := _largest_parts(comparison):
+        sentences.append(f"Largest differences{unit}: {'; '.join(part.text for part in parts)}.")
+    if alone := [_describe_unmatched(each) for each in _leading_unmatched(comparison)]:
+        sentences.append(f"Kernels without a counterpart: {'; '.join(alone)}.")
+    return " ".join(sentences) or None
+
+
+def _leading_unmatched(comparison: Comparison) -> list[UnmatchedClass]:
+    """Return the kernels that match nothing and take 1 % of the step or more, the longest first."""
+    material = [each for each in comparison.unmatched if _is_material(comparison, max(each.base_ns, each.candidate_ns))]
+    return material[:_MOST_PARTS]
+
+
+def _describe_unmatched(unmatched: UnmatchedClass) -> str:
+    times = {"base": unmatched.base_ns, "candidate": unmatched.candidate_ns}
+    listed = [
+        f"{format_scaled(round(time), Quantity.DURATION)} in the {side}" for side, time in times.items() if time > 0
+    ]
+    return f"{unmatched.cls}, {' and '.join(listed)} ({'; '.join(map(short_name, unmatched.longest))})"
 
 
 def _largest_parts(comparison: Comparison) -> "list[_Part]":
@@ -119,7 +138,8 @@ def _replaced_kernels(comparison: Comparison) -> list[_Part]:
             for side, difference in ((each.went, each.went_ns), (each.came, each.came_ns))
         )
         noun = "kernel" if len(each.went) == 1 else "kernels"
-        parts.append(_Part(f"{noun} {went} replaced by {came}", max(abs(each.went_ns), each.came_ns)))
+        net = each.went_ns + each.came_ns
+        parts.append(_Part(f"{noun} {went} replaced by {came}, net {_signed_time(net)}", abs(net)))
     return parts
 
 
@@ -224,7 +244,7 @@ def floor_sentence(comparison: Comparison) -> str:
 def matching_sentences(comparison: Comparison) -> list[str]:
     """Return how much of the kernel time is matched, by stage, and what is not: replaced kernels, and others by class.
 
-    A replacement that the largest differences name is not repeated.
+    A replacement or class that the explanation names is not repeated.
     """
     matching = comparison.matching
     if not matching.shares and not any(matching.rest):
@@ -241,10 +261,8 @@ def matching_sentences(comparison: Comparison) -> list[str]:
     if others:
         more = f"; and {len(others) - _MOST_PARTS:,} more" if len(others) > _MOST_PARTS else ""
         sentences.append(f"Smaller differences: {'; '.join(others[:_MOST_PARTS])}{more}.")
-    for each in comparison.unmatched:
-        texts = [format_scaled(round(time), Quantity.DURATION) for time in (each.base_ns, each.candidate_ns)]
-        names = "; ".join(map(short_name, each.longest))
-        sentences.append(f"Not matched, {each.cls}: {texts[0]} → {texts[1]} ({names}).")
+    leading = _leading_unmatched(comparison)
+    sentences += [f"Not matched: {_describe_unmatched(each)}." for each in comparison.unmatched if each not in leading]
     return sentences
 
 
