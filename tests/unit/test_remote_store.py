@@ -25,7 +25,7 @@ from tracelab import doctor
 from tracelab.errors import NoDataError, StoreError, TracelabError, UsageError
 from tracelab.ingest.pipeline import ingest
 from tracelab.sql import sandbox
-from tracelab.store import remote, session
+from tracelab.store import compaction, remote, session
 from tracelab.store.commit import Staged, Store, commit
 
 obstore = pytest.importorskip("obstore")
@@ -299,6 +299,56 @@ def test_a_writer_that_dies_between_any_two_requests_loses_nothing(url: str, scr
     tables = len(list(scratch.glob("*/run=job/*.parquet")))
     # the tables are put first, then the commit; a replacement deletes what it replaced at last
     assert visible == ([True] * (tables + 2) if replace else [False] * (tables + 1))
+
+
+def test_a_run_there_is_compacted_beside_a_reader_and_dropped(url: str, job: Path) -> None:
+    ingest([job], url, replace=True)  # one part for each of so few files
+    ingest([job / "rank0.json"], url, run="other", replace=True)
+    reader = session.open_store(url)
+    tables = [key for key in keys(url) if key.startswith("kernels/run=job/")]
+    (done,) = compaction.compact(url)
+    assert (done.run, done.parts_before, done.parts, done.files_before) == ("job", RANKS, 1, RANKS * done.files)
+    assert len(tables) == RANKS
+    assert len([key for key in keys(url) if key.startswith("kernels/run=job/")]) == 1
+    with session.connect(reader, referenced="kernels") as con:  # its copy of the log names the files that are gone
+        assert con.sql("select count(*) from kernels").fetchall() == [(3 + 3 + 4 + 5,)]
+    assert kernels(url) == [*ALL, ("other", 0, 3)]
+    assert [result.status for result in ingest([job], url, run="job").files] == ["unchanged"] * RANKS
+    (dropped,) = compaction.drop(url, "job", None)
+    assert (dropped.run, dropped.sources) == ("job", RANKS)
+    assert kernels(url) == [("other", 0, 3)]
+    assert not [key for key in keys(url) if key.startswith("kernels/run=job/")]
+
+
+@pytest.mark.parametrize("command", ["compact", "drop"])
+def test_a_compaction_or_a_drop_that_dies_between_any_two_requests_is_whole_or_none(
+    url: str, job: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = {"compact": compaction.compact, "drop": lambda place: compaction.drop(place, "job", None)}[command]
+    ingest([job], url)
+    outcomes = []
+    for number in range(60):
+        with pytest.MonkeyPatch.context() as patch:
+            die_at(patch, number)
+            try:
+                call(url)
+                break
+            except KilledError:
+                pass
+        try:
+            outcomes.append(kernels(url))
+        except NoDataError:
+            outcomes.append([])
+        if command == "drop":
+            ingest([job], url)
+    allowed = [ALL] if command == "compact" else [ALL, []]
+    assert len(outcomes) > 1
+    assert all(outcome in allowed for outcome in outcomes)
+    if command == "compact":
+        assert kernels(url) == ALL
+        monkeypatch.setattr(compaction, "_UNLISTED_S", -60.0)  # what dead writers have put is deleted after a day
+        call(url)
+        assert len([key for key in keys(url) if key.startswith("kernels/")]) == 1
 
 
 def test_mistakes_are_one_sentence(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
