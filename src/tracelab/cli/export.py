@@ -157,7 +157,8 @@ def command(  # noqa: PLR0913  one for each option
     written, with what they cost: `tracelab query stacks` defines it.
 
     --iceberg and --delta register the store's files in catalogs, for Spark, Trino and others; no file is copied. Export
-    again after an ingest: new files are added, and those of dropped sources removed. Both need the extra `tables`.
+    again after an ingest: new files are added, and those of dropped sources removed. Both need the extra `tables`, and
+    a store on disk.
 
     """
     if iceberg is not None or delta is not None:
@@ -200,7 +201,11 @@ def _register(store: Path | None, iceberg: Path | None, delta: Path | None, othe
     for folder in (iceberg, delta):
         for place in (root, folder):
             if place is not None and "://" in str(place).replace(":/", "://", 1):
-                raise UsageError(f"{place}: catalogs are made of stores on disk, in folders on disk")
+                raise UsageError(
+                    f"{place}: catalogs are made of stores on disk, in folders on disk, because engines open object "
+                    "storage with options of their own; ingest into a folder, or have the engine read the files "
+                    "at the URL as Parquet"
+                )
     assert isinstance(root, Path)  # noqa: S101 - URLs are refused above
     if iceberg is not None:
         print_lines(_describe(f"iceberg {iceberg / CATALOG}", register_iceberg(root, iceberg)), err=True)
