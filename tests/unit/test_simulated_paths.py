@@ -1,15 +1,19 @@
 """Critical paths and what-if answers of simulated jobs, whose true ones are known."""
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from random import Random
+from typing import Any
 
+import numpy as np
 import pytest
 
 from job_simulator import Kind, Simulation, simulate
 from tests.memory import MemoryStore
 from tests.simulated import random_job, stored_tables
 from tracelab import schema
+from tracelab.paths import parts
+from tracelab.paths.graph import build_graph
 from tracelab.paths.recording import Relations
 from tracelab.paths.tables import compute_paths
 from tracelab.paths.what_if import compute_what_if
@@ -85,6 +89,21 @@ def test_the_path_of_a_simulated_job_is_the_true_one(
     for part in simulation.critical_path():
         expected[part.rank, CLASSES.get(part.part, part.part)] += part.dur_ns
     assert found == expected
+
+
+def arrays_of(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return [arrays_of(getattr(value, each.name)) for each in fields(value)] if is_dataclass(value) else value
+
+
+def test_the_graph_of_a_run_in_parts_is_that_of_the_whole(
+    relations: dict[int, Relations], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wholes = {seed: arrays_of(build_graph(dict(rows), check)) for seed, rows in relations.items()}
+    monkeypatch.setattr(parts, "_LEAST_ROWS", 1)  # a part for each rank
+    for seed, rows in relations.items():
+        assert arrays_of(build_graph(dict(rows), check)) == wholes[seed]
 
 
 def random_change(simulation: Simulation, random: Random) -> Change:

@@ -11,7 +11,8 @@ from hypothesis import given
 from tests.properties import examples
 from tracelab.paths import walk
 from tracelab.paths.columns import NONE
-from tracelab.paths.graph import GAP, Graph
+from tracelab.paths.graph import Graph
+from tracelab.paths.nodes import GAP
 from tracelab.paths.walk import Window, walk_back
 
 Stretch = tuple[int, int, int, int, int]

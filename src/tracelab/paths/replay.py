@@ -12,7 +12,8 @@ import numpy as np
 
 from tracelab.paths.chains import Chains, find_chains
 from tracelab.paths.columns import NONE, Array, cells
-from tracelab.paths.graph import CAUSE, GAP, Graph
+from tracelab.paths.graph import Graph
+from tracelab.paths.nodes import CAUSE, GAP
 
 _BLOCK_EVENTS = 4_096
 """Events of a replay whose numbers are read at once: as Python's numbers they stay in the cache."""
@@ -112,12 +113,12 @@ class Replay:
 
     def _find_launches(self) -> None:
         """Find for each launch the segment of its thread, and the one before it."""
-        graph, launches, segments = self.graph, self.graph.launches, self.graph.segments
+        graph, segments = self.graph, self.graph.segments
         self.launch_segment = self.launch_before = np.full(len(self.start), -1)
         if not len(segments.start):
             return
-        known = launches.thread >= 0
-        time = np.where(known, np.minimum(launches.time, self.start), 0)
+        known = graph.launch_thread >= 0
+        time = np.where(known, np.minimum(graph.launch_time, self.start), 0)
         before, segment = graph.launch_before, graph.launch_at
         segment = np.where(known & (segment < 0), before, segment)  # at the end of the thread
         known &= segment >= 0
@@ -170,7 +171,7 @@ class Replay:
         self.event_lag = np.clip(typical["event"], 0, np.maximum(self.start[after] - self.end[before], 0))
         np.maximum.at(latest, after, self.end[before] + self.event_lag)
         launched = self.launch_wait >= 0
-        moment = np.minimum(graph.launches.time, self.start)
+        moment = np.minimum(graph.launch_time, self.start)
         self.launch_lag = np.where(launched, np.clip(typical["launch"], 0, np.maximum(self.start - moment, 0)), 0)
         self.is_launched_late = launched & (moment + self.launch_lag > latest)
         latest = np.where(launched, np.maximum(latest, moment + self.launch_lag), latest)
@@ -193,7 +194,7 @@ class Replay:
             if (np.maximum(resumed, awaited) != moments).any():
                 return False
         launched = self.launch_wait >= 0
-        called = np.minimum(graph.launches.time, self.start)[launched]
+        called = np.minimum(graph.launch_time, self.start)[launched]
         if (moments[self.launch_wait[launched]] + self.launch_work[launched] != called).any():
             return False
         joined = self.meeting >= 0

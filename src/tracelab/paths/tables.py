@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from tracelab.paths.columns import NONE, Array, nullable_column, number_column, text_column
-from tracelab.paths.graph import CAUSES, Graph, build_graph
+from tracelab.paths.graph import Graph, build_graph
+from tracelab.paths.nodes import CAUSES
 from tracelab.paths.recording import CpuRows, Relations
 from tracelab.paths.steps import find_step_marks
 from tracelab.paths.walk import Path, Window, classify, walk_back, whole_window

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracelab.paths.columns import NONE, Array, cells
-from tracelab.paths.graph import GAP, GAP_CLASSES, Graph
+from tracelab.paths.graph import Graph
+from tracelab.paths.nodes import GAP, GAP_CLASSES
 
 _CHECK_EVERY = 65_536
 

@@ -121,7 +121,7 @@ def choose_nodes(graph: Graph, relations: Relations, params: Params) -> Array:
         chosen &= wanted[node_classes(graph, np.arange(len(graph.start)))]
     if params["change"] == "no_launch_gaps":
         chosen[:first] = False
-        chosen[first:] &= graph.launches.thread >= 0
+        chosen[first:] &= graph.launch_thread >= 0
     if params["change"] == "no_waits":
         chosen &= np.concatenate([np.zeros(first, dtype=bool), graph.meeting >= 0])
     if params["of_rank"] is not None:
