@@ -25,9 +25,14 @@
 -- of_window_ratio = "common"
 -- unclassified_ns = "Durations of the device's kernels whose name no rule matches, added up."
 -- unclassified_ratio = "common"
+-- longest_kernel = "Name of its kernels with the longest durations, added up."
+-- longest_kernel_ns = "Durations of the executions of longest_kernel, added up."
+-- unaligned_ns = "Durations of CUTLASS's matrix products that load one or two elements at once (align1, align2), added up."
 -- [report]
 -- section = "kernels"
 -- order = 1
+-- row = "GPU[s]"
+-- row_key = "concat_ws(' ', rank, device)"
 -- ok_text = "Nearly all of the kernel time is communication."
 -- unknown = "Which class takes the most time is not known: no kernel that computes has a duration above 0."
 -- [[report.findings]]
@@ -45,6 +50,29 @@
 -- by = "dur_ns"
 -- text = "[{where}: ]of what computes, the class {class} takes the most time, {dur_ns of kernel_sum_ns} of the device's kernel time."
 -- advice = "The kernels that take the most time are listed below: begin with those."
+-- [[report.findings]]
+-- when = "class = 'softmax' and dur_ns > 0.05 * nullif(kernel_sum_ns, 0)"
+-- by = "dur_ns"
+-- cost = { ns = "dur_ns", rows = "class = 'softmax'", adds = true, topics = ["kernels"], detail = 1 }
+-- next = "op_kernels"
+-- text = "[{where}: ]softmax takes {dur_ns of kernel_sum_ns} of the kernel time, in kernels of its own ({longest_kernel})."
+-- every = "{where}: softmax takes {dur_ns of kernel_sum_ns} of the kernel time, in kernels of its own ({longest_kernel})."
+-- advice = "In attention, use a fused kernel that never writes the scores, which saves a part of the matrix products, too: `scaled_dot_product_attention` (in Transformers `attn_implementation=\"sdpa\"`) or flash attention."
+-- [[report.findings]]
+-- when = "unaligned_ns > 0.05 * nullif(kernel_sum_ns, 0)"
+-- by = "unaligned_ns"
+-- cost = { ns = "unaligned_ns // 2", rows = "unaligned_ns > 0", adds = true, topics = ["kernels"], detail = 1 }
+-- next = "op_kernels"
+-- text = "[{where}: ]matrix products that load one or two elements at once, because a size is no multiple of 8, take {unaligned_ns of kernel_sum_ns} of the kernel time."
+-- every = "{where}: matrix products that load one or two elements at once, because a size is no multiple of 8, take {unaligned_ns of kernel_sum_ns} of the kernel time."
+-- advice = "Pad the sizes, such as heads, sequence and vocabulary, to multiples of 8 in bf16 and fp16. An aligned kernel takes less than half as long, so half of the time is the cost here."
+-- [[report.findings]]
+-- when = "class not in ('communication', 'softmax') and unaligned_ns = 0 and longest_kernel_ns > 0.25 * nullif(window_ns, 0)"
+-- by = "longest_kernel_ns"
+-- cost = { ns = "longest_kernel_ns", rows = "class not in ('communication', 'softmax') and unaligned_ns = 0", topics = ["kernels"], detail = 1, ranked = false }
+-- next = "kernel_summary"
+-- text = "[{where}: ]one kernel, {longest_kernel}, computes for {longest_kernel_ns of window_ns} of the window."
+-- advice = "Whether it can be faster, its place under the roofline shows: profile it by ncu."
 -- ///
 with activity as not materialized (  -- each use reads only its own columns
     select run, source, rank, device, start_ns, end_ns
@@ -57,15 +85,27 @@ executions as not materialized (
     where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 kinds as (
-    select run, source, rank, device, name_id, start_ns, end_ns, class as part from with_class('executions')
+    select run, source, rank, device, name, name_id, start_ns, end_ns, class as part from with_class('executions')
+),
+by_name as (
+    select
+        run, rank, device, part, name_id,
+        any_value(name) as name,
+        count(*) as kernels,
+        coalesce(sum(end_ns - start_ns) filter (has_valid_interval(start_ns, end_ns)), 0) as dur_ns
+    from kinds
+    group by run, rank, device, part, name_id
 ),
 sums as (
     select
         run, rank, device, part,
-        count(*) as kernels,
-        count(distinct name_id) as names,
-        coalesce(sum(end_ns - start_ns) filter (has_valid_interval(start_ns, end_ns)), 0) as dur_ns
-    from kinds
+        sum(kernels)::bigint as kernels,
+        count(name_id) as names,
+        sum(dur_ns) as dur_ns,
+        arg_max(name, (dur_ns, name)) as longest_kernel,
+        max(dur_ns) as longest_kernel_ns,
+        coalesce(sum(dur_ns) filter (regexp_matches(name, '(?i)cutlass.*gemm.*align[12]\b')), 0) as unaligned_ns
+    from by_name
     group by run, rank, device, part
 ),
 shares as (
@@ -88,7 +128,10 @@ select
     zero_if_missing(w.run, w.window_ns) as window_ns,
     zero_if_missing(a.run, a.busy_ns) / nullif(w.window_ns, 0) as of_window_ratio,
     as_bigint(s.unclassified_ns) as unclassified_ns,
-    s.unclassified_ns / nullif(s.kernel_sum_ns, 0) as unclassified_ratio
+    s.unclassified_ns / nullif(s.kernel_sum_ns, 0) as unclassified_ratio,
+    s.longest_kernel,
+    as_bigint(s.longest_kernel_ns) as longest_kernel_ns,
+    as_bigint(s.unaligned_ns) as unaligned_ns
 from shares as s
 left join solo_time('kinds') as a
     on s.run = a.run and s.rank = a.rank and s.device is not distinct from a.device and s.part = a.part

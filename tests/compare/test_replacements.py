@@ -151,7 +151,7 @@ def test_kernels_without_a_counterpart_are_in_the_lead(memory: MemoryStore) -> N
         " Kernels without a counterpart: embedding_index, 500 ns in the base (indexSelectLargeIndex)."
     )
     assert [each for each in sentences.matching_sentences(comparison) if "Not matched" in each] == [
-        "Not matched: softmax_loss, 20 ns in the base (tiny_softmax_forward)."
+        "Not matched: softmax, 20 ns in the base (tiny_softmax_forward)."
     ]
 
 

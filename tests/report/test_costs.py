@@ -222,7 +222,7 @@ def test_the_largest_losses_are_listed_also_within_the_thresholds(small_losses: 
     )
     assert [(each.query, each.rest) for each in whole.leads] == [("idle_causes", 0.06), ("nccl_share", 0.05)]
     assert whole.balance == (
-        f"{known} The 2 findings explain 11.0 % of the measured time, and 0.5 % has other causes. "
+        f"{known} 2 findings explain 11.0 % of the measured time, and 0.5 % has other causes. "
         "2 findings cost less than 1 % each."  # of copies: gpu_breakdown and memcpy_throughput
     )
     text = repr(Summaries([whole]))
@@ -339,11 +339,46 @@ def test_a_recording_that_begins_late_is_noted_and_not_ranked(tmp_path: Path) ->
     rows = [(0, "gemm", 0, 50), (0, name, 50, 350), (1, "gemm", 300, 50), (1, name, 350, 50)]
     kernels = [gpu | dict(zip(("rank", "name", "start_ns", "dur_ns"), row, strict=True)) for row in rows]
     (found,) = summarize(build_store(tmp_path / "lab", {"kernels": kernels}))
-    (late,) = found.unranked
+    late, kernel = found.unranked
     assert (late.rank, late.rest) == (1, 0.6)
+    assert (kernel.query, kernel.rank, kernel.rest) == ("kernel_class_share", 1, 0.1)
     assert all(each.query != "straggler_causes" and "waiting" not in each.topics for each in found.leads)
     text = " ".join(repr(Summaries([found])).split())
     assert "Not ranked, 60.0 %: Rank 1 enters its first collective late" in text
     assert "60.0 % is not ranked" in text
     notes = [row for row in Summaries([found]).rows.to_pylist() if row["kind"] == "note"]
-    assert [(row["rank"], row["value"]) for row in notes] == [(1, 0.6)]
+    assert [(row["rank"], row["value"]) for row in notes] == [(1, 0.6), (1, 0.1)]
+
+
+def test_softmax_and_unaligned_products_lead_and_the_longest_kernel_is_noted(tmp_path: Path) -> None:
+    """Of 1000 ns softmax takes 150, unaligned products 300, of which half counts, and one other kernel 400."""
+    rows = [
+        ("void cunn_SoftMaxForward<8, float, at::native::SoftMaxForwardEpilogue>(float*)", 150),
+        ("cutlass_75_tensorop_bf16_s1688gemm_bf16_256x128_tn_align1", 300),
+        ("void flash_fwd_kernel<64>(Params)", 400),
+        ("elementwise_kernel", 150),
+    ]
+    starts = [sum(dur_ns for _, dur_ns in rows[:at]) for at in range(len(rows))]
+    kernels = [
+        {"device": 0, "stream": 7, "name": name, "start_ns": start, "dur_ns": dur_ns}
+        for start, (name, dur_ns) in zip(starts, rows, strict=True)
+    ]
+    (found,) = summarize(build_store(tmp_path / "lab", {"kernels": kernels}))
+    assert [(plain_text(each.sentence), each.rest) for each in found.leads] == [
+        (
+            "Softmax takes 15.00 % (150 ns of 1.000 µs) of the kernel time, in kernels of its own "
+            "(cunn_SoftMaxForward<8, float, SoftMaxForwardEpilogue>).",
+            0.15,
+        ),
+        (
+            "Matrix products that load one or two elements at once, because a size is no multiple of 8, take 30.00 % "
+            "(300 ns of 1.000 µs) of the kernel time. It costs 150 ns of 1.000 µs.",
+            0.15,
+        ),
+    ]
+    (longest,) = found.unranked
+    assert plain_text(longest.sentence).startswith(
+        "One kernel, flash_fwd_kernel<64>, computes for 40.00 % (400 ns of 1.000 µs) of the window."
+    )
+    assert found.balance.startswith("GPUs compute for 100.0 % of the measured time")
+    assert "explain" not in found.balance

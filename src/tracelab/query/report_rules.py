@@ -49,10 +49,14 @@ TOPICS = (
     "copies",
     "clocks",
     "parallelism",
+    "kernels",
 )
 """What time can be lost to: waiting for other ranks in collectives that synchronize them, communication itself, waiting
 in those that do not (broadcasts, reductions, sends and receives), waiting for data, a late CPU side, gaps
-between kernels, work that waits for other work, copies, low clocks, kernels that leave multiprocessors free."""
+between kernels, work that waits for other work, copies, low clocks, kernels that leave multiprocessors free, computing
+that other kernels do in less time."""
+COMPUTING_TOPICS = frozenset({"clocks", "parallelism", "kernels"})
+"""Those of time in which devices compute."""
 
 NO_WAITS = "no_waits"
 WHAT_IF_CHANGES = (NO_WAITS, "ideal_network", "no_launch_gaps")

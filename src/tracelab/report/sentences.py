@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from tracelab.foreign_text import escape_controls
-from tracelab.output.labels import IDENTITY, column_unit, format_percent, shorten
+from tracelab.output.labels import IDENTITY, column_unit, format_percent, shorten, strip_signature
 from tracelab.output.plain_values import exact_text, to_plain
 from tracelab.output.text_table import format_cells
 from tracelab.plot.labels import LABEL_CELLS, varying_columns
@@ -23,7 +23,7 @@ _CALLED = {"run": "{}", "before": "before: {}", "after": "after: {}", "rank": "r
 _PLURALS = {"rank": "ranks", "device": "GPUs"}
 _MOST_NAMED = 4
 """More outliers are counted."""
-_NAME_COLUMNS = frozenset({"name", "op", "kernel", "annotation"})
+_NAME_COLUMNS = frozenset({"name", "op", "kernel", "longest_kernel", "annotation"})
 _NAME_CELLS = 80
 """A signature of C++ takes several lines, and its ends identify the kernel."""
 _RANK_FIRST = re.compile(r"^(<b>)r(?=anks? \d)")
@@ -185,7 +185,7 @@ def _render_placeholder(placeholder: re.Match[str], rows: FindingContext, row: i
     exact = rows.exact[part][row] or ""
     text = format_percent(float(exact)) if placeholder["percent"] else _append_unit(part, rows.formatted[part][row])
     if part in _NAME_COLUMNS:
-        text = shorten(text, _NAME_CELLS)
+        text = shorten(strip_signature(text) if part.endswith("kernel") else text, _NAME_CELLS)
     return render_value(text, exact)
 
 

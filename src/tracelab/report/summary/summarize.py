@@ -12,7 +12,7 @@ import pyarrow as pa
 from tracelab.output.commands import DEFAULT_STORE, StoreCommands
 from tracelab.output.labels import Quantity, format_scaled
 from tracelab.query import library
-from tracelab.query.report_rules import LEAST_SHARE
+from tracelab.query.report_rules import COMPUTING_TOPICS, LEAST_SHARE
 from tracelab.query.spec import Query
 from tracelab.report.answers import Answer, ReportSession, open_report_session
 from tracelab.report.summary.figures import (
@@ -283,11 +283,14 @@ def describe_balance(rows: Rows, found: FoundLeads) -> str:
         computing, *lost = (sum(row[f"{name}_ns"] for row in rows) / window_ns for name in ("compute", *_LOST))
         parts = ", ".join(f"{label} {format_share(share)}" for label, share in zip(_LOST.values(), lost, strict=True))
         sentences.append(f"GPUs compute for {format_share(computing)} of the measured time; the rest: {parts}.")
-        counted = [lead for lead in found.leads if "clocks" not in lead.topics and not lead.part_of]
+        counted, noted = (
+            [lead for lead in leads if not COMPUTING_TOPICS & set(lead.topics) and not lead.part_of]
+            for leads in (found.leads, found.unranked)
+        )
         explained = min(sum(lead.rest for lead in counted), sum(lost))
-        unknown = min(sum(lead.rest for lead in found.unranked), sum(lost) - explained)
+        unknown = min(sum(lead.rest for lead in noted), sum(lost) - explained)
         if counted:
-            leads = f"The {len(counted)} findings explain" if len(counted) > 1 else "The finding explains"
+            leads = f"{len(counted)} findings explain" if len(counted) > 1 else "1 finding explains"
             unranked = f", {format_share(unknown)} is not ranked" if unknown else ""
             unexplained = format_share(sum(lost) - explained - unknown)
             known = f"{leads} {format_share(explained)} of the measured time{unranked}"
