@@ -15,7 +15,7 @@ import duckdb
 import pytest
 from hypothesis import settings
 
-from tests import properties, rights
+from tests import allocator, properties, rights
 from tests.fork_server import ForkServer
 from tests.memory import MemoryStore
 from tracelab.collect.process import launch
@@ -71,6 +71,10 @@ def pytest_configure(config: pytest.Config) -> None:
     for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:  # in the background of a script, and child processes inherit it
             signal.signal(number, handler)
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        allocator.leave_to_workers()
+    else:
+        allocator.use_in_workers()
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads of tiny models wait for each other, and waiting takes time
     if not config.getoption("--hypothesis-profile"):
         settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", properties.USUAL))
