@@ -11,7 +11,7 @@
 -- show = ["run", "rank", "regions_per_step", "graph_breaks", "recompilations", "compile_ns", "cache_lookup_ns", "eager_ratio"]
 -- chart = { kind = "stacked", x = "rank", y = ["fused_gpu_ns", "library_gpu_ns", "eager_gpu_ns", "unlinked_gpu_ns"], by = "run" }
 -- hints = [
---     { when = "not exists (from compile_marks where matches(run, $run) and matches(rank, $rank))", text = "no range of torch.compile is recorded; compile the model with torch.compile, and record its ops with the PyTorch profiler" },
+--     { when = "not exists (from compile_marks where matches(run, $run) and matches(rank, $rank))", text = "no range of torch.compile is recorded; compile the model with torch.compile, and record its ops with the PyTorch profiler", empty = true },
 -- ]
 -- [params]
 -- common = ["run", "rank", "step_name"]

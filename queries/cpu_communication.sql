@@ -8,6 +8,9 @@
 -- needs = ["annotations", "ops"]
 -- show = ["run", "rank", "collective", "backend", "calls", "busy_ns", "exposed_ns", "exposed_ratio"]
 -- chart = { kind = "bars", x = "rank", y = ["busy_ns", "exposed_ns"], by = "run" }
+-- hints = [
+--     { when = "lacks_cpu_communication($run, $rank)", text = "no range is communication on the CPU; record several processes that communicate by gloo, MPI or UCC", empty = true },
+-- ]
 -- [params]
 -- common = ["run", "rank", "step_name"]
 -- [columns]

@@ -9,6 +9,9 @@
 -- needs = ["graph_launches", "kernels", "api_calls"]
 -- show = ["run", "rank", "device", "graph", "launches", "busy_ns", "mean_span_ns", "of_gpu_activity_ratio"]
 -- chart = { kind = "bars", x = "what", y = ["busy_ns", "api_ns"], by = "run" }
+-- hints = [
+--     { when = "not exists (from gpu_activity where (kind = 'graph' or graph is not null) and matches(run, $run)) and not exists (from api_calls where name like '%GraphLaunch%' and matches(run, $run))", text = "no CUDA graph is launched; capture one (torch.cuda.graph, mode=\"reduce-overhead\" of torch.compile)", empty = true },
+-- ]
 -- [params]
 -- common = ["run", "rank", "device"]
 -- [columns]

@@ -11,6 +11,9 @@
 --     "of_mean_ratio", "imbalance_ratio", "transfer_ns",
 -- ]
 -- chart = { kind = "bars", x = "rank", y = ["received_elements"], by = "group_name" }
+-- hints = [
+--     { when = "lacks_all_to_alls($run)", text = "no all-to-all is recorded; record a model whose tokens go to experts on several ranks", empty = true },
+-- ]
 -- [params]
 -- common = ["run", "rank"]
 -- [columns]

@@ -9,6 +9,9 @@
 -- subject = "kernels"
 -- show = ["run", "rank", "kernel", "kind", "kernels", "dur_ns", "of_gpu_activity_ratio", "kernel_file"]
 -- chart = { kind = "bars", x = "kernel", y = ["dur_ns"], by = "run" }
+-- hints = [
+--     { when = "not exists (from kernel_classes where is_generated_kernel(name))", text = "no kernel that Inductor generated is recorded; compile the model with torch.compile", empty = true },
+-- ]
 -- [params]
 -- common = ["run", "rank"]
 -- [columns]

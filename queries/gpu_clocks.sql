@@ -8,6 +8,9 @@
 -- needs = ["host_samples"]
 -- show = ["run", "host", "card", "limited_ratio", "reasons", "mean_hz", "clock_ratio", "lost_ns"]
 -- chart = { kind = "bars", x = "card", y = ["clock_ratio", "limited_ratio"], by = "run" }
+-- hints = [
+--     { when = "not exists (from host_samples where device is not null and sm_clock_hz > 0 and matches(run, $run))", text = "no clock of a GPU was sampled; record with tracelab collect on a node with NVML", empty = true },
+-- ]
 -- [params]
 -- run = "common"
 -- card = { type = "integer", about = "only this card of each host" }

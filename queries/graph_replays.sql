@@ -10,6 +10,9 @@
 -- needs = ["kernels"]
 -- subject = "launches"
 -- show = ["run", "rank", "graph", "place", "kernel", "replays", "dur_ns", "op"]
+-- hints = [
+--     { when = "not exists (from api_calls where name like '%GraphLaunch%' and matches(run, $run))", text = "no launch of a CUDA graph is recorded; capture one (torch.cuda.graph, mode=\"reduce-overhead\" of torch.compile)", empty = true },
+-- ]
 -- [params]
 -- common = ["run", "rank", "device"]
 -- capture_run = { type = "text", example = "capture", about = "only captures of this run" }

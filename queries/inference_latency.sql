@@ -11,6 +11,9 @@
 --     "run", "rank", "prefills", "first_token_p50_ns", "first_token_p99_ns", "token_p50_ns", "token_p99_ns", "tokens_per_s",
 -- ]
 -- chart = { kind = "bars", x = "run", y = ["first_token_p50_ns", "first_token_p99_ns", "token_p50_ns", "token_p99_ns"], by = "rank" }
+-- hints = [
+--     { when = "not exists (from steps where phase in ('prefill', 'decode') and matches(run, $run) and matches(rank, $rank))", text = "no step of inference is recorded; collect one with a workload that generates", empty = true },
+-- ]
 -- [params]
 -- common = ["run", "rank"]
 -- [columns]

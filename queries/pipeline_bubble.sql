@@ -3,13 +3,16 @@
 -- backward pass: kernels launched by ops that autograd numbers, backward inside of `autograd::engine::evaluate_function`. The
 -- bubble is the time in it without compute, and without communication other than that of the pipeline (see process_groups):
 -- warm-up until the first backward kernel, drain after the last forward kernel, steady between. The ideal one of 1F1B with p
--- stages and m microbatches is (p - 1) / (m + p - 1). Without a pipeline, stages is NULL and the bubble mere idle time.
+-- stages and m microbatches is (p - 1) / (m + p - 1). Without a pipeline, stages and the bubble with its parts are NULL.
 -- /// query
 -- title = "Pipeline bubbles"
 -- needs = ["annotations", "ops"]
 -- subject = "communication"
 -- show = ["run", "rank", "step", "stage", "compute_ns", "bubble_ns", "bubble_ratio", "ideal_ratio"]
 -- chart = { kind = "stacked", x = "rank", y = ["compute_ns", "communication_ns", "out_of_scope_ns", "warm_up_ns", "steady_ns", "drain_ns"], by = "step" }
+-- hints = [
+--     { when = "lacks_pipelines($run)", text = "no pipeline stages are known, so there is no bubble: no process group only sends and receives, or has a description that names a pipeline", empty = true },
+-- ]
 -- [params]
 -- common = ["run", "rank"]
 -- step_name = "common"
@@ -22,7 +25,7 @@
 -- window_ns = "From the first forward to the last backward kernel; NULL where either is not known."
 -- compute_ns = "Time in it in which a kernel that does not communicate, or a whole graph, ran."
 -- communication_ns = "Time in it in which other communication than that of the pipeline ran, and no compute."
--- bubble_ns = "The rest of window_ns, without out_of_scope_ns."
+-- bubble_ns = "The rest of window_ns, without out_of_scope_ns; NULL where no stages are known."
 -- bubble_ratio = "bubble_ns / window_ns."
 -- warm_up_ns = "The part of bubble_ns before the first backward kernel."
 -- steady_ns = "The part between."
@@ -197,11 +200,11 @@ select
     as_bigint(s.window_ns) as window_ns,
     as_bigint(s.compute_ns) as compute_ns,
     as_bigint(s.communication_ns) as communication_ns,
-    as_bigint(s.bubble_ns) as bubble_ns,
-    s.bubble_ns / nullif(s.window_ns, 0) as bubble_ratio,
-    as_bigint(s.warm_up_ns) as warm_up_ns,
-    as_bigint(s.steady_ns) as steady_ns,
-    as_bigint(s.drain_ns) as drain_ns,
+    case when l.stages is not null then as_bigint(s.bubble_ns) end as bubble_ns,
+    case when l.stages is not null then s.bubble_ns / nullif(s.window_ns, 0) end as bubble_ratio,
+    case when l.stages is not null then as_bigint(s.warm_up_ns) end as warm_up_ns,
+    case when l.stages is not null then as_bigint(s.steady_ns) end as steady_ns,
+    case when l.stages is not null then as_bigint(s.drain_ns) end as drain_ns,
     (l.stages - 1)::bigint as ideal_slots,
     (n.microbatches + l.stages - 1)::bigint as slots,
     (l.stages - 1) / nullif(n.microbatches + l.stages - 1, 0) as ideal_ratio,

@@ -9,7 +9,7 @@
 -- show = ["run", "rank", "step", "phase", "tokens", "latency_ns", "gpu_span_ns", "launch_ratio"]
 -- chart = { kind = "bars", x = "step", y = ["latency_ns", "gpu_span_ns"], by = "run" }
 -- hints = [
---     { when = "not exists (from annotations where regexp_matches(name, '^(execute_.*_generation_|step\\[|capture_)') and matches(run, $run) and matches(rank, $rank))", text = "no step of an inference server is marked; profile vLLM or SGLang with their profiling endpoints (/start_profile, /stop_profile)" },
+--     { when = "not exists (from annotations where regexp_matches(name, '^(execute_.*_generation_|step\\[|capture_)') and matches(run, $run) and matches(rank, $rank))", text = "no step of an inference server is marked; profile vLLM or SGLang with their profiling endpoints (/start_profile, /stop_profile)", empty = true },
 -- ]
 -- [params]
 -- common = ["run", "rank"]

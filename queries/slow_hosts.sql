@@ -13,6 +13,9 @@
 -- needs = ["sources"]
 -- show = ["host", "gpu", "runs", "slower_runs", "compute_ratio", "late_runs", "persistence", "verdict"]
 -- chart = { kind = "bars", x = "host", y = ["slower_runs", "late_runs"] }
+-- hints = [
+--     { when = "lacks_several_hosts($run)", text = "no run has ranks on several hosts that are known; record runs whose traces name their hosts", empty = true },
+-- ]
 -- [params]
 -- common = ["run"]
 -- by = { default = "host", choices = ["host", "gpu"], about = "what the rows are of" }

@@ -12,6 +12,9 @@
 -- subject = "time"
 -- show = ["run", "step", "stage", "exposed_ns", "of_step_ratio", "leader", "lead_ns", "verdict"]
 -- chart = { kind = "curves", x = "step", y = ["exposed_ns"], by = "stage", panel = ["run"] }
+-- hints = [
+--     { when = "lacks_several_ranks($run)", text = "no run has several ranks; ingest the traces of all ranks as one run", empty = true },
+-- ]
 -- [params]
 -- common = ["run"]
 -- step = { type = "integer", example = 3, about = "only this step: from its first start on any rank to its last end" }

@@ -8,6 +8,9 @@
 -- subject = "communication"
 -- show = ["run", "rank", "step", "collectives", "lateness_ns", "wait_ns", "times_last", "caused_wait_ns"]
 -- chart = { kind = "curves", x = "step", y = ["lateness_ns"], by = "rank", panel = ["run"] }
+-- hints = [
+--     { when = "lacks_several_ranks($run)", text = "no run has several ranks; ingest the traces of all ranks as one run", empty = true },
+-- ]
 -- [params]
 -- common = ["run"]
 -- rank = { type = "integer", about = "only this rank" }

@@ -16,6 +16,9 @@
 -- needs = ["kernels"]
 -- show = ["run", "rank", "cause", "detail", "cost_ns", "direct_ns", "inherited_ns", "of_window_sum_ratio"]
 -- chart = { kind = "bars", x = "cause", y = ["cost_ns"], by = "rank" }
+-- hints = [
+--     { when = "lacks_several_ranks($run)", text = "no run has several ranks; ingest the traces of all ranks as one run", empty = true },
+-- ]
 -- [params]
 -- common = ["run"]
 -- rank = { type = "integer", about = "only this rank" }

@@ -12,6 +12,9 @@
 -- needs = ["runs"]
 -- show = ["run", "model", "batch_size", "layout", "flop_per_sample", "flop", "launches", "parameters"]
 -- chart = { kind = "curves", x = "batch_size", y = ["flop_per_sample", "launch_mean_flop"], by = "counted_from", panel = ["model", "variant"] }
+-- hints = [
+--     { when = "not exists (from cells where matches(run, $run) and flop_per_sample is not null) and not exists (from ncu_launches where matches(run, $run)) and not exists (from summaries where matches(run, $run) and (flop is not null or starts_with(metric, 'flop_count_')))", text = "no run of a sweep has FLOPs: of a model that collect knows, of ncu or nvprof, or of PyTorch's profiler (with_flops=True)", empty = true },
+-- ]
 -- [params]
 -- common = ["run"]
 -- sweep = { example = "generated-shares" }

@@ -332,11 +332,14 @@ class Lab:
         return Titles({name: query.title for name, query in library.library().items()})
 
     def answerable_queries(self) -> set[str]:
-        """Return the names of the library's queries that the store has the data for."""
+        """Return the names of the library's queries that the store has the data for: their answers have figures."""
         queries = list(library.library().values())
-        referenced = "\n".join({table for query in queries for table in (*query.needs, "sources")})
+        tables = {table for query in queries for table in (*query.needs, "sources")}
+        conditions = {hint.when for query in queries for hint in query.hints if hint.empty}
+        referenced = "\n".join(tables | conditions)
         with session.connect(self.store, referenced=referenced) as con, integrity.explain_read_errors(self.store):
-            return execute.answerable(con, queries)
+            names = execute.answerable(con, queries)
+            return names - execute.empty_answers(con, (each for each in queries if each.name in names))
 
     def compare(  # noqa: PLR0913  one for each option of the command
         self,

@@ -3,8 +3,9 @@
 import pytest
 
 from tests.build import build_store
+from tests.memory import MemoryStore
 from tracelab.client import Lab
-from tracelab.query import library
+from tracelab.query import execute, library
 from tracelab.query.spec import Value
 
 OP = {"name": "aten::mm", "pid": 1, "tid": 1, "start_ns": 0, "dur_ns": 5}
@@ -56,3 +57,27 @@ def test_a_hint_names_the_option_that_records_what_is_missing(
 ) -> None:
     hints = lab.find_hints(library.find(name), params)
     assert [named is not None and named in hint for hint in hints] == [True] * (named is not None)
+
+
+EMPTY = {"serving_phases", "serving_steps", "compiled_regions", "cpu_communication", "slow_hosts", "pipeline_bubble"}
+
+
+def test_queries_whose_answers_have_no_figure_are_not_marked(lab: Lab) -> None:
+    """The store has ranges, ops and no kernels: a step of SGLang, and nothing of torch.compile, gloo or a pipeline."""
+    marked = lab.answerable_queries()
+    assert EMPTY & marked == {"serving_phases", "serving_steps"}
+    assert {"op_summary", "stacks", "annotation_gpu_time"} <= marked
+
+
+@pytest.mark.parametrize(
+    "name", ["slow_hosts", "step_lateness", "straggler_causes", "step_frontier", "generated_kernels"]
+)
+def test_one_rank_on_one_host_answers_nothing_about_several(memory: MemoryStore, name: str) -> None:
+    step = {"name": "ProfilerStep#3", "scope": "cpu", "pid": 1, "tid": 1, "start_ns": 0, "dur_ns": 9}
+    kernel = {"name": "gemm", "device": 0, "stream": 7, "start_ns": 0, "dur_ns": 5}
+    memory.filled({"kernels": [kernel], "annotations": [step]})
+    assert execute.empty_answers(memory.con, [library.find(name)]) == {name}
+    others = [kernel | {"rank": 1, "name": "triton_poi_fused_add_0"}]
+    devices = [{"rank": rank, "device": 0, "host": f"node{rank}"} for rank in (0, 1)]
+    memory.filled({"kernels": [kernel, *others], "annotations": [step], "devices": devices})
+    assert execute.empty_answers(memory.con, [library.find(name)]) == set()

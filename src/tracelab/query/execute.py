@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tracelab.errors import NoDataError, TracelabError, UsageError, suggest_close
 from tracelab.output.spans import format_spans
-from tracelab.query.spec import PARAMETER, Param, Query, Value, prune_blocks
+from tracelab.query.spec import PARAMETER, Hint, Param, Query, Value, prune_blocks
 from tracelab.schema import BY_NAME, named_computations
 from tracelab.store import execution
 
@@ -114,11 +114,12 @@ def read_runs(query: Query, values: Mapping[str, Value]) -> list[str] | None:
 def find_hints(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Value]) -> list[str]:
     """Return what to record for a fuller answer, by the hints in the query's header."""
     bound = bind(query, values)
-    return [
-        hint.text
-        for hint in query.hints
-        if con.execute(sql := f"select {hint.when}", _select_used(sql, bound)).fetchall() == [(True,)]
-    ]
+    return [hint.text for hint in query.hints if _holds(con, hint, bound)]
+
+
+def _holds(con: duckdb.DuckDBPyConnection, hint: Hint, bound: Mapping[str, Value]) -> bool:
+    sql = f"select {hint.when}"
+    return con.execute(sql, _select_used(sql, bound)).fetchall() == [(True,)]
 
 
 def render_sql(query: Query, values: Mapping[str, Value]) -> str:
@@ -155,6 +156,15 @@ def answerable(con: duckdb.DuckDBPyConnection, queries: Iterable[Query]) -> set[
         query.name
         for query in listed
         if (not query.needs or filled & set(query.needs)) and len(_run_params(query)) <= runs
+    }
+
+
+def empty_answers(con: duckdb.DuckDBPyConnection, queries: Iterable[Query]) -> set[str]:
+    """Return the names of the queries whose answers about the whole store have no figure, by their hints."""
+    return {
+        query.name
+        for query in queries
+        if any(hint.empty and _holds(con, hint, bind(query, {})) for hint in query.hints)
     }
 
 

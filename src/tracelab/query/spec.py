@@ -123,10 +123,14 @@ class Query:
 
 @dataclass(frozen=True)
 class Hint:
-    """What to record for a fuller answer: `text`, where `when`, SQL with the parameters of the query, is true."""
+    """What to record for a fuller answer: `text`, where `when`, SQL with the parameters of the query, is true.
+
+    With `empty`, the answer then has no row, or none with a figure, and the list of queries does not mark the query.
+    """
 
     when: str
     text: str
+    empty: bool = False
 
 
 @dataclass(frozen=True)
@@ -393,13 +397,14 @@ def _show(entry: object, columns: Mapping[str, str]) -> tuple[str, ...]:
 def _hints(entries: object, params: tuple[Param, ...]) -> tuple[Hint, ...]:
     valid = isinstance(entries, list) and all(
         isinstance(entry, dict)
-        and set(entry) == {"when", "text"}
-        and all(isinstance(text, str) for text in entry.values())
+        and {"when", "text"} <= set(entry) <= {"when", "text", "empty"}
+        and all(isinstance(entry[name], str) for name in ("when", "text"))
+        and isinstance(entry.get("empty", False), bool)
         for entry in entries
     )
     if not valid:
-        raise _HeaderError("hints", "hints needs a list of tables with when and text, each as text")
-    hints = tuple(Hint(**entry) for entry in cast("list[dict[str, str]]", entries))
+        raise _HeaderError("hints", "hints needs a list of tables with when and text, each as text, and maybe empty")
+    hints = tuple(Hint(**entry) for entry in cast("list[dict[str, Any]]", entries))
     used = {match["name"] for hint in hints for match in PARAMETER.finditer(hint.when) if match["name"]}
     if unknown := used - {param.name for param in params}:
         raise _HeaderError("hints", f"hints use ${min(unknown)}, which [params] does not declare")
