@@ -6,6 +6,7 @@ to the test process, which then waits for it as `subprocess` does.
 """
 
 import atexit
+import contextlib
 import ctypes
 import faulthandler
 import gc
@@ -131,7 +132,8 @@ def _serve(requests: socket.socket) -> None:
     path = [*sys.path]
     from tracelab.collect.recording import hook  # noqa: F401
 
-    load_module(find_workload("image_classification")).torchvision()
+    with contextlib.suppress(ModuleNotFoundError):  # torchvision, which few workloads need
+        load_module(find_workload("image_classification")).torchvision()
     _warm_up(load_module(find_workload("decoder")))
     sys.path[:] = path
     for finalizer in list(weakref.finalize._registry):  # type: ignore[attr-defined]

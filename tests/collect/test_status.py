@@ -131,6 +131,8 @@ def test_a_rank_that_lost_its_peer_is_not_the_cause(outcomes: dict[int, dict[str
     "error",
     [
         "RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:4242",
+        "torch.distributed.DistBackendError: [3] is setting up NCCL communicator and retrieving ncclUniqueId from [0]",
+        "RuntimeError: [c10d] recvBytes failed on SocketImpl(fd=42)",
         "DistNetworkError: failed to recv, got 0 bytes",
         "DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2356, remote process exited",
         "DistBackendError: ncclRemoteError: A call failed possibly due to a network error",

@@ -19,8 +19,9 @@ NOT_PERMITTED = re.compile(
 )
 PEER_LOST = re.compile(
     r"connection (?:was )?(?:closed|reset|likely closed|refused)|reset by peer|closed by peer|broken pipe|"
-    r"failed to recv, got 0 bytes|ncclRemoteError|remote process exit|socket timeout|"
-    r"timed out waiting|watchdog caught collective|unhandled system error",
+    r"failed to recv, got 0 bytes|ncclRemoteError|remote process exit|socket timeout|socket closed|peer closed|"
+    r"timed out waiting|watchdog caught collective|unhandled system error|ProcessGroupNCCL.*(?:abort|timeout|watchdog)|"
+    r"DistBackendError|recvBytes|sendBytes",
     re.IGNORECASE,
 )
 """Errors of gloo, NCCL and the store in a rank whose peer has ended: consequences, where another rank has a cause."""

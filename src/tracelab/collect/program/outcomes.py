@@ -14,12 +14,6 @@ from tracelab.collect.recording.window import Window
 
 Record = Mapping[str, Any]
 
-LOST_PEER = re.compile(
-    r"connection (closed|reset)|broken pipe|socket closed|remote process exited|peer closed|"
-    r"ncclRemoteError|ProcessGroupNCCL.*(abort|timeout|watchdog)|DistBackendError|recvBytes|sendBytes",
-    re.IGNORECASE,
-)
-"""Errors that a rank has because another one ended."""
 _TORCHRUN_EXIT = re.compile(r"exitcode\s*:\s*(-?\d+)\)?[^\n]*?\(pid: (\d+)\)")
 _FULL_DISK = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
 _KINETO_LINE = re.compile(r"^(USDT|INFO|STAGE|VERBOSE):\d{4}-\d\d-\d\d .*\n?", re.MULTILINE)
@@ -88,10 +82,6 @@ def program_outcomes(program: ProgramEnd, chosen: Mapping[int, Record]) -> dict[
     if failed and all(_is_terminated(outcome) for outcome in failed):
         for outcome in failed:  # no rank has a cause: the signal is from outside
             outcome |= {"error": outcome["error"].replace(_TERMINATED, "ended by SIGTERM"), "collateral": False}
-    causes = [outcome for outcome in failed if not LOST_PEER.search(str(outcome.get("error")))]
-    if causes:
-        for outcome in failed:
-            outcome["collateral"] = outcome.get("collateral", False) or outcome not in causes
     if not outcomes or (not failed and (program.end.code or program.end.why in ("timeout", "interrupted"))):
         first = min(outcomes, default=0)
         outcomes[first] = outcomes.get(first, {}) | _own_end(program)
