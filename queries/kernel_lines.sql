@@ -49,12 +49,17 @@ frames as materialized (
 points as materialized (
     from linked_points('activity', 'api', 'host_ops', 'replayed')
 ),
+elsewhere as not materialized (
+    from unscoped_ops where not (matches(run, $run) and matches(rank, $rank))
+),
 files as materialized (
     select row_number() over () as id, run, source, pid, tid, start_ns, end_ns, args->>'$.kernel_file' as kernel_file
-    from unscoped_ops
-    where
-        ((matches(run, $run) and matches(rank, $rank)) or is_capture(run, source, 'replayed')) and starts_with(name, 'triton_')
-        and args->>'$.kernel_file' is not null
+    from (
+        from unscoped_ops where matches(run, $run) and matches(rank, $rank)
+        union all
+        from around_captures('elsewhere', 'replayed')
+    )
+    where starts_with(name, 'triton_') and args->>'$.kernel_file' is not null
 ),
 sums as (
     select

@@ -63,10 +63,9 @@ recorded as not materialized (
     select run, source, rank, pid, tid, name, start_ns, end_ns, external_id, sequence_number, forward_tid, input_shapes, true as is_counted
     from ops
     where matches(run, $run) and matches(rank, $rank)
-    union all  -- of captures in other runs and ranks
+    union all
     select run, source, rank, pid, tid, name, start_ns, end_ns, external_id, sequence_number, forward_tid, input_shapes, false
-    from unscoped_ops
-    where is_capture(run, source, 'replayed') and not (matches(run, $run) and matches(rank, $rank))
+    from captured_ops($run, $rank, 'replayed')
 ),
 -- /// if by = module, stack
 host_ops as materialized (
@@ -126,9 +125,9 @@ executions as not materialized (
 kinds as materialized (  -- a million calls have some hundred, and a number takes less memory than their columns
     select row_number() over () as kind, run, source, rank, pid, tid, name, detail, is_counted
     from (
-        select run, source, rank, pid, tid, name, detail, any_value(is_counted) as is_counted
+        select run, source, rank, pid, tid, name, detail, is_counted
         from executions
-        group by run, source, rank, pid, tid, name, detail
+        group by run, source, rank, pid, tid, name, detail, is_counted
         having count(*) > 0  -- always so; but DuckDB then takes the kinds for few, and builds no hash table on the calls
     )
 ),
@@ -138,6 +137,7 @@ numbered_calls as materialized (  -- the last 31 bits of a call's id are its kin
     join kinds as k
         on e.run = k.run and e.source = k.source and e.rank = k.rank and e.pid is not distinct from k.pid
         and e.tid is not distinct from k.tid and e.name is not distinct from k.name and e.detail is not distinct from k.detail
+        and e.is_counted = k.is_counted
 ),
 calls as not materialized (
     select c.id, k.run, k.source, k.pid, k.tid, k.kind as part, c.start_ns, c.end_ns, c.external_id
@@ -157,7 +157,7 @@ replayers as materialized (  -- the runs and ranks that replay what was captured
     select row_number() over () as number, run, rank from (select distinct run, rank from replayed)
 ),
 direct as not materialized (
-    select run, source, pid, correlation, external_id, gpu_ns from activity where id not in (select id from replay_points)
+    select run, source, pid, correlation, external_id, gpu_ns from activity anti join replay_points using (id)
 ),
 launched as materialized (
     from with_calls('direct', 'api')

@@ -47,14 +47,10 @@ frames as not materialized (
     where $by = 'stack' and matches(run, $run) and matches(rank, $rank)
     -- /// end
     -- /// if measure = gpu
-    union all  -- of captures in other runs and ranks
-    select run, source, rank, pid, tid, start_ns, end_ns, name
-    from unscoped_python_frames
-    where is_capture(run, source, 'replayed') and not (matches(run, $run) and matches(rank, $rank))
     union all
-    select run, source, rank, pid, tid, start_ns, end_ns, name
-    from unscoped_ops
-    where $by = 'stack' and is_capture(run, source, 'replayed') and not (matches(run, $run) and matches(rank, $rank))
+    select run, source, rank, pid, tid, start_ns, end_ns, name from captured_frames($run, $rank, 'replayed')
+    union all
+    select run, source, rank, pid, tid, start_ns, end_ns, name from captured_ops($run, $rank, 'replayed') where $by = 'stack'
     -- /// end
 ),
 recorded as not materialized (

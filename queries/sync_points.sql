@@ -29,10 +29,7 @@
 -- of_window_ratio = "wait_ns / window_ns."
 -- window_ns = "First start to last end of the rank's API calls and ops, summed over the sources."
 -- ///
-with no_replays as (  -- a call that waits is in no graph
-    select null::varchar as capture_run, null::varchar as capture_source where false
-),
-api as not materialized (
+with api as not materialized (
     from filtered_calls($run, $rank) where has_valid_interval(start_ns, end_ns) and api <> 'osrt'
 ),
 copies as (
@@ -67,7 +64,9 @@ outer_ops as materialized (
     select * from host_ops where id in (from outer_op_ids)
 ),
 frames as materialized (
-    from program_frames($run, $rank, 'no_replays')
+    select row_number() over () as id, run, source, rank, pid, tid, name, start_ns, end_ns
+    from unscoped_python_frames
+    where matches(run, $run) and matches(rank, $rank) and is_program_frame(name)
 ),
 located as (
     select w.run, w.rank, w.name as call, o.name as op, i.name as inner_op, f.name as line, w.end_ns - w.start_ns as dur_ns

@@ -23,15 +23,48 @@ select
 from ops
 where matches(run, of_run) and matches(rank, of_rank);
 
--- is_capture(run, source, replays): whether replays of known_replays() were captured in this source.
-create or replace macro is_capture(run, source, replays) as
-    (run, source) in (select (capture_run, capture_source) from query_table(replays));
+-- around_captures(relation, replays): the rows of a relation (run, source, pid, tid, start_ns, end_ns, and any others, which stay)
+-- that were open on the thread of a capture of known_replays() while it captured.
+create or replace macro around_captures(relation, replays) as table
+select *
+from query_table(relation) as r
+where exists (
+    from query_table(replays) as c
+    where
+        r.run = c.capture_run and r.source = c.capture_source and r.pid is not distinct from c.capture_pid
+        and r.tid is not distinct from c.capture_tid and r.start_ns < c.end_ns and r.end_ns > c.begin_ns
+);
+
+-- captured_ops(of_run, of_rank, replays): the ops around_captures() that are not among those of this run and rank: of other ones,
+-- or outside of the scope. Columns as of the table.
+create or replace macro captured_ops(of_run, of_rank, replays) as table
+with _other_ops as not materialized (
+    from unscoped_ops where not (matches(run, of_run) and matches(rank, of_rank))
+    union all
+    from left_out_ops where matches(run, of_run) and matches(rank, of_rank)
+)
+from around_captures('_other_ops', replays);
+
+-- captured_frames(of_run, of_rank, replays): Python frames as captured_ops().
+create or replace macro captured_frames(of_run, of_rank, replays) as table
+with _other_frames as not materialized (
+    from unscoped_python_frames where not (matches(run, of_run) and matches(rank, of_rank))
+    union all
+    from left_out_python_frames where matches(run, of_run) and matches(rank, of_rank)
+)
+from around_captures('_other_frames', replays);
 
 -- surrounding_ops(of_run, of_rank, replays): filtered_ops(), and those where known_replays() were captured. Without a scope: what is
 -- around the rows of one may lie outside of it.
 create or replace macro surrounding_ops(of_run, of_rank, replays) as table
+with _other_ops as not materialized (
+    from unscoped_ops where not (matches(run, of_run) and matches(rank, of_rank))
+)
 select
     row_number() over () as id, run, source, rank, pid, tid, name, start_ns, end_ns, external_id, sequence_number,
     coalesce(forward_tid, 0) > 0 as is_backward
-from unscoped_ops
-where (matches(run, of_run) and matches(rank, of_rank)) or is_capture(run, source, replays);
+from (
+    from unscoped_ops where matches(run, of_run) and matches(rank, of_rank)
+    union all
+    from around_captures('_other_ops', replays)
+);

@@ -126,15 +126,25 @@ from _called_places as p
 join query_table(frames) as f on p.id = f.id
 left join _homes as h on f.run = h.run and f.rank = h.rank and p.path[:1] = h.names;
 
--- program_frames(of_run, of_rank, replays): Python frames of the program, numbered: neither of torch nor of Python's own modules; of this
--- run and rank, in a scope or not, and where known_replays() were captured.
-create or replace macro program_frames(of_run, of_rank, replays) as table
-select row_number() over () as id, run, source, rank, pid, tid, name, start_ns, end_ns
-from unscoped_python_frames
-where ((matches(run, of_run) and matches(rank, of_rank)) or is_capture(run, source, replays))
-    and regexp_matches(name, '\(\d+\): ')
+-- is_program_frame(name): whether a Python frame is one of the program: neither of torch nor of Python's own modules.
+create or replace macro is_program_frame(name) as
+    regexp_matches(name, '\(\d+\): ')
     and not regexp_matches(name, '^<|(^|/)(torch|triton|_?distutils|concurrent|asyncio|importlib|multiprocessing)/')
     and not regexp_matches(name, '(^|/)(threading|contextlib|functools|runpy|inspect|typing|queue|weakref|abc|enum|copy)\.py\(');
+
+-- program_frames(of_run, of_rank, replays): frames of the program, numbered: of this run and rank, in a scope or not, and where
+-- known_replays() were captured.
+create or replace macro program_frames(of_run, of_rank, replays) as table
+with _other_frames as not materialized (
+    from unscoped_python_frames where not (matches(run, of_run) and matches(rank, of_rank))
+)
+select row_number() over () as id, run, source, rank, pid, tid, name, start_ns, end_ns
+from (
+    from unscoped_python_frames where matches(run, of_run) and matches(rank, of_rank)
+    union all
+    from around_captures('_other_frames', replays)
+)
+where is_program_frame(name);
 
 -- frame_stacks(frames, wanted, most): each of the frames that are a `frame` of `wanted`, with those around it, the innermost first,
 -- at most so many, as one text.

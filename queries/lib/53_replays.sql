@@ -194,20 +194,18 @@ with _replayed as materialized (
 )
 select id, run, source, pid, tid, at_ns, op
 from launch_points(activity, calls, ops)
-where id not in (select id from _replayed)
+anti join _replayed using (id)
 union all
 select id, run, source, pid, tid, at_ns, null from _replayed;
 
--- captured_modules(of_run, of_rank, replays): forward passes of nn.Modules where known_replays() were captured, outside of this run and
--- rank, with the columns of module_frames().
+-- captured_modules(of_run, of_rank, replays): forward passes of nn.Modules among captured_frames(), with the columns of
+-- module_frames().
 create or replace macro captured_modules(of_run, of_rank, replays) as table
 select
     run, source, rank, pid, tid, false as is_path, [substr(name, 12)] as names, start_ns, end_ns,
     module_class(substr(name, 12)) as class
-from unscoped_python_frames
-where
-    starts_with(name, 'nn.Module: ') and has_valid_interval(start_ns, end_ns) and is_capture(run, source, replays)
-    and not (matches(run, of_run) and matches(rank, of_rank));
+from captured_frames(of_run, of_rank, replays)
+where starts_with(name, 'nn.Module: ') and has_valid_interval(start_ns, end_ns);
 
 -- replay_units(replayed): replays of graph_replays_of() with one sequence on one device, as if they were a run, `unit`, that launches what
 -- its capture does, when that did. A row is one unit, whose run has `replays` of it.

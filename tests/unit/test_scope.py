@@ -265,6 +265,37 @@ def test_a_graph_finds_its_capture_in_another_run_that_the_scope_does_not_cut(tm
         ]
 
 
+def test_a_capture_outside_of_the_scope_keeps_its_ops_and_frames(tmp_path: Path) -> None:
+    store = build_store(
+        tmp_path / "lab",
+        {
+            "annotations": [mark(0, 90, "ProfilerStep#0"), mark(100, 90, "ProfilerStep#1")],
+            "ops": [on(MAIN, 22, 5, name="aten::mm"), on(MAIN, 105, 2, name="aten::copy_")],
+            "python_frames": [
+                on(MAIN, 21, 8, name="nn.Module: Linear_0"),
+                on(MAIN, 104, 4, name="nn.Module: Sample_0"),
+            ],
+            "api_calls": [
+                on(MAIN, 20, 1, api="runtime", name="hipStreamBeginCapture"),
+                on(MAIN, 23, 1, api="runtime", name="hipLaunchKernel", args='{"kernel":"gemm"}'),
+                on(MAIN, 30, 1, api="runtime", name="hipStreamEndCapture"),
+                *(on(MAIN, at, 1, api="runtime", name="hipGraphLaunch", correlation=at) for at in (40, 110)),
+            ],
+            "kernels": [work(50, "gemm", 40), work(120, "gemm", 110)],
+        },
+    )
+    lab = Lab(store).scoped(steps="1")
+    for by, detail in (("name", None), ("module", "Linear_0")):
+        (row,) = (row for row in lab.query("op_summary", by=by).to_pylist() if row["op"] == "aten::mm")
+        assert [row[name] for name in ("calls", "gpu_ns", "module")] == [0, 30, detail]
+    (row,) = (row for row in lab.query("module_time").to_pylist() if row["module"] == "Linear_0")
+    assert [row[name] for name in ("calls", "gpu_ns")] == [0, 30]
+    frames = {row["frame"]: row["total"] for row in lab.query("stacks", measure="gpu").to_pylist()}
+    assert frames == {"nn.Module: Linear_0": 30, "aten::mm": 30}
+    (row,) = [row for row in Lab(store).query("op_summary").to_pylist() if row["op"] == "aten::mm"]
+    assert [row["calls"], row["gpu_ns"]] == [1, 60]
+
+
 def test_an_option_takes_a_choice_of_the_query_and_a_time_of_the_scope(two_steps: Path) -> None:
     header, of_late = "kernel,launches,flop\n", '"MmBackward",1,\n'
     assert roofline(two_steps, "--from", "shapes") == (f'{header}{of_late}"aten::mm",2,\n"aten::mm",2,\n,0,\n', "")
