@@ -266,7 +266,7 @@ class Lab:
 
     def report(self, *runs: str, all_findings: bool = False) -> "Page":
         """Build the report of the store, or of some runs: shows in a notebook, and `.save("report.html")` writes it."""
-        from tracelab.report import report
+        from tracelab.report.document import report
         from tracelab.report.page import Page
 
         aligned = bool(self.aligned)

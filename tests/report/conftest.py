@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.build import build_store
-from tracelab.report import report
+from tracelab.report.document import report
 
 HOSTILE = (
     "</script><script>window.hacked = 1</script>",

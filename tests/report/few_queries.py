@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tracelab import report as reports
 from tracelab.query.spec import Query
+from tracelab.report import document as reports
 
 
 @contextmanager

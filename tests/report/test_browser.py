@@ -9,7 +9,7 @@ import pytest
 from tests.browser import PROGRAM, Page, browser, needs_browser
 from tests.build import build_store
 from tests.report.conftest import GPU, HOSTILE
-from tracelab.report import report
+from tracelab.report.document import report
 
 pytestmark = needs_browser
 

@@ -14,8 +14,8 @@ from tests.report.reading import Found, column, read
 from tracelab.errors import NoDataError
 from tracelab.query import spec
 from tracelab.query.library import library
-from tracelab.report import report
 from tracelab.report.answers import open_report_session
+from tracelab.report.document import report
 from tracelab.report.health import render_checks
 from tracelab.report.page import SCRIPTS, json_in_html
 from tracelab.report.verdict import compare_pair, render_verdict

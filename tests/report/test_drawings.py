@@ -8,7 +8,7 @@ import pytest
 from tests.browser import Page, browser, needs_browser
 from tests.build import build_store
 from tests.report.conftest import GPU
-from tracelab.report import report
+from tracelab.report.document import report
 
 pytestmark = needs_browser
 

@@ -6,7 +6,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from tracelab import report
+from tracelab.report import document as report
 from tracelab.report.answers import ReportSession
 
 

@@ -1,4 +1,4 @@
-"""Arrow converts values without pandas in a process of the command line."""
+"""Processes of the command line import no large packages that they do not use."""
 
 import subprocess
 import sys
@@ -20,3 +20,10 @@ def test_commands_import_no_pandas(arguments: list[str], *, is_imported: bool) -
     modules = {line.rpartition("|")[2].strip() for line in imports}
     assert "pyarrow.lib" in modules
     assert ("pandas.core" in modules) == is_imported
+
+
+def test_a_summary_imports_nothing_that_draws() -> None:
+    code = "import sys, tracelab.report.summary.summarize; print('\\n'.join(sys.modules))"
+    modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert {"tracelab.report.summary.summarize", "duckdb"} <= set(modules)
+    assert {"matplotlib", "polars", "tracelab.report.document"}.isdisjoint(modules)

@@ -16,8 +16,8 @@ from tracelab.cli import COMMANDS
 from tracelab.client import Lab
 from tracelab.errors import NoDataError, UsageError
 from tracelab.query import execute, library, spec
-from tracelab.report import SECTIONS
 from tracelab.report.costs import matching_rows_sql
+from tracelab.report.document import SECTIONS
 from tracelab.report.windows import ensure_windows
 from tracelab.store import computed_tables, execution, session
 

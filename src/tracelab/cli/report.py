@@ -63,7 +63,7 @@ def command(
     if not to_stdout:
         check_writable(output, force=force)
 
-    from tracelab.report import report
+    from tracelab.report.document import report
     from tracelab.store.session import open_store
 
     page = report(open_store(store), runs, aligned=aligned, all_findings=all_findings, scope=take_scope(scope))

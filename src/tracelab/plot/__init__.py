@@ -4,17 +4,18 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-import matplotlib as mpl
 import pyarrow as pa
-from matplotlib.figure import Figure
 
 from tracelab.errors import NoDataError, UsageError
 from tracelab.foreign_text import escape_controls
 from tracelab.plot.labels import NotDrawn, constant_notes, drawable, is_finite, name_host, narrowing_notes
 from tracelab.plot.style import STYLE
 from tracelab.query.spec import Chart, Query
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Row = dict[str, Any]
 
@@ -25,11 +26,11 @@ _CAPTION_WIDTH = 90
 class Picture:
     """A figure, and notes on omitted rows, the last of them on options that narrow the query."""
 
-    figure: Figure
+    figure: "Figure"
     not_drawn: tuple[str, ...] = ()
 
 
-def figure(table: pa.Table, query: Query, joined: Mapping[str, frozenset[str]] | None = None) -> Figure:
+def figure(table: pa.Table, query: Query, joined: Mapping[str, frozenset[str]] | None = None) -> "Figure":
     """Return the figure of `picture`."""
     return picture(table, query, joined=joined).figure
 
@@ -62,6 +63,8 @@ def picture(
         from tracelab.plot.joined import join_rows
 
         rows = join_rows(rows, chart, joined)
+    import matplotlib as mpl  # takes longer to import than most queries run
+
     with mpl.rc_context(STYLE):
         drawing, notes = _load_drawer(chart.kind)(table.to_pylist() if chart.kind in _NEEDS_ALL_ROWS else rows, chart)
         missing = [note for note in notes if isinstance(note, NotDrawn)]
@@ -77,14 +80,16 @@ def picture(
         return Picture(drawing, tuple(map(str, omitted)))
 
 
-def save(figure: Figure, stream: BinaryIO, *, fmt: str) -> None:
+def save(figure: "Figure", stream: BinaryIO, *, fmt: str) -> None:
     """Write a figure as png, svg or pdf, without a date: the same result gives the same bytes."""
     undated: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    import matplotlib as mpl
+
     with mpl.rc_context(STYLE):
         figure.savefig(stream, format=fmt, metadata=undated.get(fmt), bbox_inches="tight", pad_inches=0.12)
 
 
-def _write_title(figure: Figure, title: str, *notes: Sequence[str]) -> None:
+def _write_title(figure: "Figure", title: str, *notes: Sequence[str]) -> None:
     lines = [escape_controls(title), *(" · ".join(line) for line in notes if line)]
     figure.suptitle("\n".join(map(drawable, lines)), x=0.01, ha="left", fontsize=10)
 
@@ -112,6 +117,6 @@ _MODULES: dict[str, str] = {
 """The module of each chart kind; it has a function of the kind's name."""
 
 
-def _load_drawer(kind: str) -> Callable[[list[Row], Chart], tuple[Figure, list[str]]]:
+def _load_drawer(kind: str) -> Callable[[list[Row], Chart], tuple["Figure", list[str]]]:
     module = importlib.import_module(f"tracelab.plot.{_MODULES[kind]}")
     return cast("Callable[[list[Row], Chart], tuple[Figure, list[str]]]", getattr(module, kind))

@@ -12,8 +12,6 @@ from functools import cache
 from itertools import takewhile
 from typing import Any
 
-from matplotlib.font_manager import findfont, get_font
-
 from tracelab.foreign_text import escape_controls
 from tracelab.output.labels import (
     IDENTITY,
@@ -177,6 +175,8 @@ def _escape_character(character: str) -> str:
 
 @cache
 def _glyphs() -> frozenset[int]:
+    from matplotlib.font_manager import findfont, get_font
+
     return frozenset(get_font(findfont(STYLE["font.family"][0])).get_charmap())
 
 
