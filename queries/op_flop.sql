@@ -7,8 +7,8 @@
 -- once. `least_bytes` reads each tensor once and writes each result once, so that most_flop_per_byte is an upper bound of the
 -- intensity. Kernels that a graph replays count at the ops of its capture, where 95 % of their names agree (see graph_replays);
 -- their busy_ns is gpu_ns. While a graph is captured, ops launch nothing that runs: `captured_calls` of a row have FLOPs and no
--- gpu_ns. Ops whose weights or caches are no arguments, as fused MoE layers and paged attention, have no formula. Shapes have to
--- be recorded: record_shapes=True of the PyTorch profiler.
+-- gpu_ns. `reason` is why FLOPs are not known: weights or caches are no arguments of an op, as of fused MoE layers and paged
+-- attention, or its shapes are not recorded: record_shapes=True of the PyTorch profiler.
 -- /// query
 -- title = "FLOPs by shapes"
 -- needs = ["ops"]
@@ -51,6 +51,7 @@
 -- covered_ratio = "covered_ns / gpu_activity_ns."
 -- replayed_calls = "calls where graphs replay them, else 0: op and shapes are those of the capture, and calls those in it times the replays."
 -- captured_calls = "calls while a graph was captured: these only record what replays run."
+-- reason = "Why flop is NULL."
 -- ///
 with replayed as materialized (
     from known_replays($run, $rank, null)
@@ -123,11 +124,20 @@ select
     as_bigint(coalesce(t.covered_ns, 0)) as covered_ns,
     coalesce(t.covered_ns, 0) / nullif(t.gpu_activity_ns, 0) as covered_ratio,
     as_bigint(case when p.is_replayed then p.calls else 0 end) as replayed_calls,
-    as_bigint(case when p.is_replayed or p.gpu_rows > 0 then 0 else least(coalesce(q.calls, 0), p.calls) end) as captured_calls
+    as_bigint(case when p.is_replayed or p.gpu_rows > 0 then 0 else least(coalesce(q.calls, 0), p.calls) end) as captured_calls,
+    case
+        when p.flop is not null then null
+        when p.op is null then 'no recorded op launched it'
+        when p.formula is null then reason_without_formula(p.op)
+        when not f.counts_flop then 'its formula counts bytes alone'
+        when p.shapes is null then 'its shapes are not recorded'
+        else 'its recorded arguments lack what the formula needs'
+    end as reason
 from peaked as p
 left join captured as q
     on p.run = q.run and p.rank = q.rank and p.op = q.op and p.shapes is not distinct from q.shapes
     and p.types is not distinct from q.types
 join totals as t on p.run = t.run and p.rank = t.rank
+left join op_formulas as f on p.formula = f.formula
 where matches(p.kind, $op_kind)
 order by p.run, p.rank, coalesce(p.gpu_ns, 0) desc, p.flop * p.calls desc nulls last, p.op, p.device, p.shapes, p.types, p.flop, p.is_replayed

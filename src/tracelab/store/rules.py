@@ -118,7 +118,8 @@ class Formula:
     """One line of op_formulas.csv: ops whose whole name matches `pattern` (RE2) have its FLOPs and bytes.
 
     `flop` and `least_bytes` are SQL over lists with an item for each argument of an op: `s` are sizes, `n` elements,
-    `z` bytes of an element, and `c` the values of those that are no tensors, as text.
+    `z` bytes of an element, and `c` the values of those that are no tensors, as text. A line without the name of a
+    formula states in `note` why such ops can have none.
     """
 
     formula: str
@@ -149,21 +150,29 @@ def render_formulas() -> str:
 
     Patterns and expressions are constants in one `case` each: DuckDB compiles a constant pattern once.
     """
-    numbered = [(number, _sql_literal(each.pattern), each) for number, each in enumerate(load_formulas(), 1)]
+    named = [each for each in load_formulas() if each.formula]
+    numbered = [(number, _sql_literal(each.pattern), each) for number, each in enumerate(named, 1)]
+    reasons = "\n  ".join(
+        f"when regexp_full_match(name, {_sql_literal(each.pattern)}) then {_sql_literal(each.note)}"
+        for each in load_formulas()
+        if not each.formula
+    )
     names = "\n  ".join(f"when regexp_full_match(name, {pattern}) then {number}" for number, pattern, _ in numbered)
     flop = "\n  ".join(f"when {number} then ({each.flop})::hugeint" for number, _, each in numbered)
     least_bytes = "\n  ".join(f"when {number} then ({each.least_bytes})::hugeint" for number, _, each in numbered)
     values = ",\n  ".join(
         f"({number}, {_sql_literal(each.formula)}, {_sql_literal(each.kind)}, {pattern}, {each.reads_values}, "
-        f"{_sql_literal(each.note or None)})"
+        f"{each.flop != 'null'}, {_sql_literal(each.note or None)})"
         for number, pattern, each in numbered
     )
     return (
         f"create or replace macro op_formula(name) as case\n  {names}\nend;\n\n"
+        f"create or replace macro reason_without_formula(name) as case\n  {reasons}\n"
+        "  else 'no formula has its name'\nend;\n\n"
         f"create or replace macro formula_flop(rule, s, n, z, c, r) as try(case rule\n  {flop}\nend);\n\n"
         f"create or replace macro formula_bytes(rule, s, n, z, c, r) as try(case rule\n  {least_bytes}\nend);\n\n"
         "create or replace view op_formulas as\n"
-        f"from (values\n  {values}\n) as formulas(rule, formula, kind, pattern, reads_values, note);\n"
+        f"from (values\n  {values}\n) as formulas(rule, formula, kind, pattern, reads_values, counts_flop, note);\n"
         "comment on view op_formulas is 'one formula of FLOPs and bytes; the first that fits an op''s name counts';"
     )
 
