@@ -38,6 +38,7 @@ with _noted as (
         min(note_id) filter (place = 0) as note_id
     from (select *, case origin when 'kernel' then 0 else 1 end as place from query_table(notes))
     group by run, source, pid, device, stream, start_ns, correlation
+    having count(*) > 0  -- always so; but DuckDB then takes the notes for few, and builds the hash table on them
 ),
 _joined as (
     select
@@ -48,7 +49,7 @@ _joined as (
         case when n.place = 0 then 'communication' else c.class end as class
     from (select null as part where false union all by name from query_table(relation)) as k
     join classify(named) as c on k.name is not distinct from c.name
-    left join hint_small('_noted') as n
+    left join _noted as n
         on k.run = n.run and k.source = n.source
         and k.pid is not distinct from n.pid and k.correlation is not distinct from n.correlation
         and k.device is not distinct from n.device and k.stream is not distinct from n.stream

@@ -62,7 +62,7 @@ _unnumbered as materialized (  -- numbering takes one core, and so would all tha
         part.correlation as correlation,
         case when has_valid_interval(start_ns, end_ns) then dur_ns end as measured_ns,
         note_id
-    from with_noted_class('_executions', '_executions', '_notes')
+    from with_noted_class('_executions', executions, '_notes')
     where class = 'communication'
 ),
 _communication as materialized (
@@ -174,14 +174,15 @@ _on_ops as (  -- of several kernels of one op none is known to be that collectiv
     join _op_notes as o on i.parent = o.id
     qualify count(*) over (partition by i.parent) = 1
 ),
-_found as (
-    select
-        c.* exclude (note_id),
-        case when n.note_id is not null then n.note else o.note end as note,
-        o.collective as op_collective
+_found as (  -- apart, for a case over notes would copy each of their fields
+    select c.* exclude (note_id), n.note, null as op_collective
     from _communication as c
-    left join _notes as n on c.run = n.run and c.note_id = n.note_id
-    left join hint_small('_on_ops') as o on c.id = o.id
+    join _notes as n on c.note_id = n.note_id
+    union all
+    select c.* exclude (note_id), o.note, o.collective
+    from _communication as c
+    left join _on_ops as o on c.id = o.id
+    where c.note_id is null
 ),
 _spacings as (  -- torch writes how the ranks of a group are spaced on ops alone
     select
