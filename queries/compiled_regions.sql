@@ -87,13 +87,8 @@ region_marks as materialized (
     from marks
     where kind = 'region'
 ),
-marked as (
-    select run, source, rank, pid, tid, name, scope, start_ns, end_ns
-    from annotations
-    where matches(run, $run) and matches(rank, $rank)
-),
 all_steps as materialized (
-    from steps_of('marked', $step_name)
+    from recorded_steps($run, $rank, $step_name)
 ),
 entered as materialized (
     select r.id, r.run, r.rank, r.frame, coalesce(n.depth > 1, false) as continues, s.id as step_id

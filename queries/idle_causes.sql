@@ -104,13 +104,8 @@ devices_seen as (
 idle as (
     from gaps('all_activity')
 ),
-marked as (
-    select run, source, rank, pid, name, scope, start_ns, end_ns
-    from annotations
-    where matches(run, $run) and matches(rank, $rank)
-),
 all_steps as materialized (
-    from steps_of('marked', $step_name)
+    from recorded_steps($run, $rank, $step_name)
 ),
 caused as materialized (
     select

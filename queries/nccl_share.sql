@@ -83,13 +83,8 @@ likely as not materialized (  -- a superset of what communicates, by name or not
 described as materialized (
     from collective_kernels('likely')
 ),
-marked as (
-    select run, source, rank, pid, name, scope, start_ns, end_ns
-    from annotations
-    where matches(run, $run) and matches(rank, $rank)
-),
 steps as materialized (
-    from steps_of('marked', $step_name)
+    from recorded_steps($run, $rank, $step_name)
 ),
 labelled as (
     select run, source, rank, device, start_ns, end_ns, 'all' as part, label from with_label('described')

@@ -35,11 +35,8 @@
 -- ideal_ratio = "ideal_slots / slots."
 -- out_of_scope_ns = "Time in window_ns in which only kernels and graphs outside of the scope ran; 0 without a scope."
 -- ///
-with marked as (
-    select run, source, rank, pid, name, scope, start_ns, end_ns from annotations where matches(run, $run) and matches(rank, $rank)
-),
-steps as materialized (
-    select * from steps_of('marked', $step_name) where step is not null
+with steps as materialized (
+    select * from recorded_steps($run, $rank, $step_name) where step is not null
 ),
 executions as not materialized (
     select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation, kind as part

@@ -49,11 +49,8 @@ offsets as materialized (
 waits as materialized (
     select * from wait_times('matched', 'offsets') where last_rank is not null and not is_p2p
 ),
-marked as (
-    select run, source, rank, pid, name, scope, start_ns, end_ns from annotations where matches(run, $run)
-),
 steps as materialized (
-    select * from steps_of('marked', $step_name) where step is not null and end_ns > start_ns
+    select * from recorded_steps($run, null, $step_name) where step is not null and end_ns > start_ns
 ),
 lanes as materialized (
     select

@@ -56,13 +56,8 @@
 -- text = "[{where}: ]in step {step} the device is idle for {window_idle_ns of step_ns}."
 -- advice = "Compare with waiting for data, and with the causes of idle time."
 -- ///
-with marked as (
-    select run, source, rank, pid, name, scope, start_ns, end_ns
-    from annotations
-    where matches(run, $run) and matches(rank, $rank)
-),
-all_steps as materialized (
-    from steps_of('marked', $step_name)
+with all_steps as materialized (
+    from recorded_steps($run, $rank, $step_name)
 ),
 processes as materialized (
     select distinct process, run, source, rank, pid from all_steps

@@ -33,11 +33,8 @@
 -- ranks = "Ranks with the step."
 -- verdict = "clear or ambiguous; NULL where the stage is not exposed, or the step has one rank."
 -- ///
-with marked as (
-    select run, source, rank, pid, name, scope, start_ns, end_ns from annotations where matches(run, $run)
-),
-steps as materialized (
-    from steps_of('marked', $step_name) where step is not null and end_ns > start_ns
+with steps as materialized (
+    from recorded_steps($run, null, $step_name) where step is not null and end_ns > start_ns
 ),
 executions as not materialized (
     select

@@ -42,11 +42,8 @@ offsets as materialized (
 waits as materialized (
     select * from wait_times('matched', 'offsets') where last_rank is not null and not is_p2p
 ),
-marked as (
-    select run, source, rank, pid, name, scope, start_ns, end_ns from annotations where matches(run, $run)
-),
 steps as materialized (
-    from steps_of('marked', $step_name)
+    from recorded_steps($run, null, $step_name)
 ),
 caused as (
     select run, number, sum(wait_ns) as caused_wait_ns from waits group by run, number

@@ -208,11 +208,8 @@ compute as (
     union all
     select run, source, rank, device, start_ns, end_ns from gpu_activity where kind = 'graph' and matches(run, $run)
 ),
-marked as (
-    select run, source, rank, pid, name, scope, start_ns, end_ns from annotations where matches(run, $run)
-),
 steps as materialized (
-    from steps_of('marked', $step_name)
+    from recorded_steps($run, null, $step_name)
 ),
 labels as (
     select m.run, m.number, m.rank, l.label

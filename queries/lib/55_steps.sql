@@ -48,6 +48,15 @@ select
     least(own_end_ns, coalesce(next_ns, own_end_ns)) as range_end_ns
 from _placed;
 
+-- recorded_steps(of_run, of_rank, pattern): steps_of() this run and rank, or all where these are NULL.
+create or replace macro recorded_steps(of_run, of_rank, pattern) as table
+with _recorded_marks as (
+    select run, source, rank, pid, name, scope, start_ns, end_ns
+    from annotations
+    where matches(run, of_run) and matches(rank, of_rank)
+)
+from steps_of('_recorded_marks', pattern);
+
 -- with_process(relation, steps): the rows of a relation (run, source, rank, pid) whose process has steps, with its number.
 create or replace macro with_process(relation, steps) as table
 select p.process, r.*
