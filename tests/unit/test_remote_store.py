@@ -11,11 +11,12 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -25,7 +26,7 @@ from tracelab import doctor
 from tracelab.errors import NoDataError, StoreError, TracelabError, UsageError
 from tracelab.ingest.pipeline import ingest
 from tracelab.sql import sandbox
-from tracelab.store import compaction, remote, session
+from tracelab.store import compaction, remote, rollups, session
 from tracelab.store.commit import Staged, Store, commit
 
 obstore = pytest.importorskip("obstore")
@@ -349,6 +350,40 @@ def test_a_compaction_or_a_drop_that_dies_between_any_two_requests_is_whole_or_n
         monkeypatch.setattr(compaction, "_UNLISTED_S", -60.0)  # what dead writers have put is deleted after a day
         call(url)
         assert len([key for key in keys(url) if key.startswith("kernels/")]) == 1
+
+
+def test_rollups_are_kept_there(url: str, job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for run in ("one", "two"):
+        ingest([job], url, run=run, replace=True)
+    computed: list[str] = []
+    original = rollups.compute_rollups
+
+    def compute(relations: Mapping[str, pa.Table], *rest: Any) -> dict[str, pa.Table]:
+        computed.extend(relations["files"].column("run").to_pylist())
+        return original(relations, *rest)
+
+    monkeypatch.setattr(rollups, "compute_rollups", compute)
+    monkeypatch.setattr(rollups, "_MOST_SOURCES", 1)
+    monkeypatch.setattr(rollups, "_MOST_SEGMENTS", 1)
+    text = "select run, count(*) as ranks from rollup_ranks group by run order by run"
+    expected = [{"run": run, "ranks": RANKS} for run in ("one", "two")]
+    assert (tracelab.open(url).sql(text).to_pylist(), computed) == (expected, ["one", "two"])
+    segments = [key for key in keys(url) if key.startswith(".rollups/")]
+    assert len({key.rpartition("/")[0] for key in segments}) == 1  # two became one
+
+    read: list[str] = []
+    get = obstore.get
+    monkeypatch.setattr(obstore, "get", lambda bucket, key: (read.append(key), get(bucket, key))[1])
+    assert (tracelab.open(url).sql(text).to_pylist(), computed) == (expected, ["one", "two"])
+    assert {key.partition("/")[0] for key in read} == {"commits", "sources", ".rollups"}
+    ingest([job / "rank0.json"], url, run="three", replace=True)
+
+    def refuse(*_arguments: Any) -> None:
+        raise StoreError("Access Denied")
+
+    monkeypatch.setattr(remote.BucketFiles, "place", refuse)  # as to a reader who may not write
+    assert tracelab.open(url).sql(text).to_pylist() == [expected[0], {"run": "three", "ranks": 1}, expected[1]]
+    assert computed[2:] == ["three"]
 
 
 def test_mistakes_are_one_sentence(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

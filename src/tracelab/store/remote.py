@@ -4,6 +4,7 @@ import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,42 @@ def complete(folder: Path, keys: Iterable[str]) -> bool:
         _copy_log(url, folder)
         return False
     return True
+
+
+def fetch_below(root: Path, folder: str, last: str) -> None:
+    """Copy the files of a store below a folder that its copy lacks; those named `last` come after the others.
+
+    So that a folder with such a file has all its files, also where another process removes folders meanwhile.
+    """
+    files = BucketFiles((root / ORIGIN).read_text())
+    for _ in range(_ATTEMPTS):
+        missing = [file.key for file in files.walk(folder) if not (root / file.key).exists()]
+        with suppress(FileNotFoundError):
+            for keys in _split(missing, last):
+                _copy_objects(files, root, keys)
+            return
+
+
+def put_below(root: Path, folder: str, last: str) -> None:
+    """Put the files that a copy has in a folder to the store, those named `last` after the others."""
+    files = BucketFiles((root / ORIGIN).read_text())
+    for keys in _split([f"{folder}/{path.name}" for path in (root / folder).iterdir()], last):
+        files.place({root / key: key for key in keys})
+
+
+def delete_below(root: Path, folder: str) -> None:
+    """Delete what a store has below a folder."""
+    files = BucketFiles((root / ORIGIN).read_text())
+    files.delete([file.key for file in files.walk(folder)])
+
+
+def _split(keys: Iterable[str], last: str) -> tuple[list[str], list[str]]:
+    """Divide keys into those that come first, and those with the name that comes last."""
+    listed = list(keys)
+    return (
+        [key for key in listed if not key.endswith(f"/{last}")],
+        [key for key in listed if key.endswith(f"/{last}")],
+    )
 
 
 def _copy_log(url: str, folder: Path) -> None:

@@ -4,14 +4,14 @@
 
 A segment has the rows of some runs, and in `keys.parquet` what they rest on: a hash of the committed sources of each
 run. Rows whose hash is another by now are ignored. A segment is written aside and renamed, and never changed; many
-small ones become one.
+small ones become one. In a store at a URL it is put with `keys.parquet` last.
 """
 
 import hashlib
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,11 +21,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tracelab import schema
+from tracelab.errors import StoreError
 from tracelab.resources import QUERIES
-from tracelab.store import execution, session
+from tracelab.store import execution, remote, session
+from tracelab.store.files import is_copy
 
 FOLDER = ".rollups"
 _KEYS = "keys"
+_KEYS_FILE = f"{_KEYS}.parquet"
 _MOST_SEGMENTS = 8
 _MOST_SOURCES = 4_000
 _MOST_BYTES = 1 << 30
@@ -110,6 +113,9 @@ def collect(
     `con` is a session over all of the store; `compute` takes one over some of its runs.
     """
     folder = store / FOLDER / _name_definition(store, computation, selection.params)
+    is_remote = is_copy(store)
+    if is_remote:
+        remote.fetch_below(store, folder.relative_to(store).as_posix(), _KEYS_FILE)
     runs = _list_runs(con, selection.runs)
     kept, missing = _read_kept(folder, selection.tables, runs)
     for batch in _batches(missing):
@@ -118,9 +124,13 @@ def collect(
             opened.execute("set enable_progress_bar = false").fetchall()
             tables = dict(compute(opened))
         kept.append({name: tables[name] for name in selection.tables})
-        _write_segment(folder, tables, {run.name: run.key for run in batch})
+        segment = _write_segment(folder, tables, {run.name: run.key for run in batch})
+        if segment and is_remote:
+            _publish(store, segment, ())
     if len(kept) > _MOST_SEGMENTS and selection.runs is None:
-        _merge(folder, [table.name for table in computation.tables], runs)
+        merged, replaced = _merge(folder, [table.name for table in computation.tables], runs)
+        if merged and is_remote:
+            _publish(store, merged, replaced)
     return {name: _concat([tables[name] for tables in kept]) for name in selection.tables if kept}
 
 
@@ -162,7 +172,7 @@ def _list_segments(folder: Path) -> list[_Segment]:
     segments = []
     for path in folder.glob("[0-9a-f]*"):
         try:
-            keys = pq.read_table(path / f"{_KEYS}.parquet").to_pydict()
+            keys = pq.read_table(path / _KEYS_FILE).to_pydict()
         except (OSError, pa.ArrowException):  # removed since, or cut off by a crash of the machine
             continue
         segments.append(_Segment(path, dict(zip(keys["run"], keys["key"], strict=True))))
@@ -206,8 +216,8 @@ def _read_segment(segment: _Segment, names: Iterable[str]) -> Tables:
     return {name: table.filter(pc.is_in(table.column("run"), chosen)) for name, table in tables.items()}
 
 
-def _write_segment(folder: Path, tables: Tables, keys: Mapping[str, str]) -> bool:
-    """Write a segment aside and rename it; return False where the store cannot be written to."""
+def _write_segment(folder: Path, tables: Tables, keys: Mapping[str, str]) -> Path | None:
+    """Write a segment aside and rename it; return None where the store cannot be written to."""
     name = uuid.uuid4().hex
     staged, target = folder / f".{name}", folder / name
     listed = pa.table({"run": pa.array(list(keys), pa.string()), "key": pa.array(list(keys.values()), pa.string())})
@@ -218,20 +228,37 @@ def _write_segment(folder: Path, tables: Tables, keys: Mapping[str, str]) -> boo
         staged.rename(target)
     except OSError:
         shutil.rmtree(staged, ignore_errors=True)
-        return False
-    return True
+        return None
+    return target
 
 
-def _merge(folder: Path, names: Sequence[str], runs: Sequence[_Run]) -> None:
-    """Make one segment of all current rows, and remove the others: a process that has listed these lists them anew."""
+def _publish(store: Path, segment: Path, replaced: Iterable[Path]) -> None:
+    """Put a segment to the store at a URL that a folder is a copy of, and remove those that it replaces.
+
+    Where this process may only read the store, the rows stay in the copy.
+    """
+    with suppress(StoreError, FileNotFoundError):  # another process merges, and removes it
+        remote.put_below(store, segment.relative_to(store).as_posix(), _KEYS_FILE)
+        for folder in replaced:
+            remote.delete_below(store, folder.relative_to(store).as_posix())
+
+
+def _merge(folder: Path, names: Sequence[str], runs: Sequence[_Run]) -> tuple[Path | None, list[Path]]:
+    """Make one segment of all current rows, and remove the others: a process that has listed these lists them anew.
+
+    Returns the segment and those that it replaces; None where nothing was written.
+    """
     every = _list_segments(folder)
     used, missing = _assign(every, runs)
     try:
         parts = [_read_segment(segment, names) for segment in used]
     except FileNotFoundError:  # another process merges
-        return
+        return None, []
     absent = {run.name for run in missing}
     keys = {run.name: run.key for run in runs if run.name not in absent}
-    if _write_segment(folder, {name: _concat([tables[name] for tables in parts]) for name in names}, keys):
-        for segment in every:
-            shutil.rmtree(segment.folder, ignore_errors=True)
+    merged = _write_segment(folder, {name: _concat([tables[name] for tables in parts]) for name in names}, keys)
+    if merged is None:
+        return None, []
+    for segment in every:
+        shutil.rmtree(segment.folder, ignore_errors=True)
+    return merged, [segment.folder for segment in every]
