@@ -146,14 +146,23 @@ def test_sections_and_rules_repeat_the_cost_of_the_summary_or_name_the_finding(
         re.split(r"[.:] (?=Symptom|Bound|Finding)|(?<=summary\.) |(?<=time\.) |(?<=rank it\.) ", each) for each in items
     ]
     assert [(each[0].split(":")[0], each[1]) for each in costs] == [
-        ("Rank 5 is idle for 40.00 % (400 ns of 1.000 µs) of its window", "Symptom of finding 1 of the summary."),
-        ("From 500 ns on, rank 5 idles for 100.0 % (125 ns of 125 ns)", "Symptom of finding 1 of the summary."),
+        (
+            "Rank 5 is idle for 40.00 % (400 ns of 1.000 µs) of its window",
+            "Symptom of finding 1 of the summary: 5.000 % of the run's measured time.",
+        ),
+        (
+            "From 500 ns on, rank 5 idles for 100.0 % (125 ns of 125 ns)",
+            "Symptom of finding 1 of the summary: 1.562 % of the run's measured time.",
+        ),
         (
             "Rank 5 idles for 40.00 % (400 ns of 1.000 µs) of its window before work whose launch is not known, so "
             "that the cause is not known either",
             "Finding 1 of the summary: 5.000 % of the run's measured time.",
         ),
-        ("low_compute_utilization, most of all on rank 5", "Symptom of finding 1 of the summary."),
+        (
+            "low_compute_utilization, most of all on rank 5",
+            "Symptom of finding 1 of the summary: 5.000 % of the run's measured time.",
+        ),
         (
             "low_kernel_concurrency, most of all on rank 0",
             "Bound: at most 47.50 % of the run's measured time, in 8 GPUs in total; the summary does not rank it.",

@@ -67,8 +67,9 @@ def test_of_more_runs_than_have_a_summary_the_sentences_are_those_of_the_one_tha
     assert page.run("document.querySelectorAll('#run option').length") == 15
     pick(page, "busy07")
     assert page.run(SAID.format("gpu_breakdown")) == [
-        "busy07 is idle for 40.00 % (400 ns of 1.000 µs) of its window. Symptom of finding 1 of the summary. "
-        "See the causes of idle time below: a late host, waiting for other work, or overhead. "
+        "busy07 is idle for 40.00 % (400 ns of 1.000 µs) of its window. Symptom of finding 1 of the summary: 40.00 % "
+        "of the run's measured time. See the causes of idle time below: a late host, waiting for other work, or "
+        "overhead. "
         "Why? Rule: idle_ns > 0.2 * nullif(window_ns, 0), true for 1 of 1 GPU. SQL"
     ]
     pick(page, "busy08")

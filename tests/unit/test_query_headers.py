@@ -30,6 +30,7 @@ ROWS = {
         for name in ("volta_sgemm_128x32_nt", "triton_poi_fused_add_0")
     ],
     "memcpys": [{"direction": "HtoD", "device": 0, "start_ns": 5, "dur_ns": 10, "size_bytes": 7}],
+    "memsets": [{"device": 0, "start_ns": 5, "dur_ns": 10, "size_bytes": 7}],
     "api_calls": [{"api": "runtime", "name": "cudaLaunchKernel", "start_ns": 0, "dur_ns": 2, "correlation": 1}],
     "annotations": [
         {"name": "ProfilerStep#1", "scope": "cpu", "start_ns": 0, "dur_ns": 12},

@@ -180,7 +180,7 @@ def render_cost(row: Mapping[str, Any], query: Query, finding: Finding, leads: S
         rest = leads[relation.is_lead - 1].rest
         return f" <span class=cost>Finding {relation.is_lead} of the summary: {_amount(rest, row[STEP])}.</span>"
     if relation.is_symptom(share):
-        return f" <span class=cost>Symptom of {relation.causes}.</span>"
+        return f" <span class=cost>Symptom of {relation.causes}: {_amount(share, row[STEP])}.</span>"
     added = f", in {query.report.count_rows(row[ADDED])} in total" if row[ADDED] > 1 else ""
     part = "is" if len(relation.numbers) + relation.has_unranked == 1 else "are"
     known = f"; {relation.causes} {part} part of it" if relation.causes else ""
