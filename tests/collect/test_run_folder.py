@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from tracelab.collect.run_folder import (
     claim_run_folder,
     read_run_json,
     release_reserve,
+    timed_name,
     write_gzip,
     write_json,
 )
@@ -152,3 +154,13 @@ def test_space_is_kept_back_until_it_is_needed(tmp_path: Path) -> None:
         kept = (tmp_path / "r" / ".reserve").stat().st_size
         release_reserve(tmp_path / "r")
         assert (kept, (tmp_path / "r" / ".reserve").exists()) == (262_144, False)
+
+
+def test_a_name_by_time_is_free_also_for_runs_of_one_second(tmp_path: Path) -> None:
+    now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    assert timed_name(tmp_path, "train", now) == "train-20260102T030405"
+    (tmp_path / "train-20260102T030405-kineto").mkdir()  # one of several profilers
+    assert timed_name(tmp_path, "train", now) == "train-20260102T030405-2"
+    (tmp_path / "train-20260102T030405-2").mkdir()
+    assert timed_name(tmp_path, "train", now) == "train-20260102T030405-3"
+    assert len(timed_name(tmp_path, "x" * 200, now)) == 86

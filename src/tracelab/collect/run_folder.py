@@ -1,23 +1,29 @@
 """Files of a run folder: atomic replacement, growing JSON lines, and the lock that claims the folder."""
 
 import contextlib
+import glob
 import gzip
+import itertools
 import json
 import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
 from tracelab.collect.disk_errors import name_file_in_errors
 from tracelab.errors import TracelabError, UsageError
+from tracelab.run_names import legal_run_name
 
 RUN_JSON = "run.json"
 RUN_FORMAT = "run/1"
 LOCK = ".running"
 _LOCK_ATTEMPTS, _LOCK_RETRY_S = 5, 0.1
 _RESERVE = ".reserve"
+_START_LENGTH = 70
+"""What a name has before the time; with that, a number and a profiler it stays within 100 characters."""
 _RESERVE_BYTES = 256 << 10
 """Disk space reserved during a run, so that its final run.json fits on a disk that the run filled."""
 
@@ -95,6 +101,13 @@ def read_run_json(folder: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return content if isinstance(content, dict) and content.get("tracelab") == RUN_FORMAT else None
+
+
+def timed_name(out: Path, start: str, now: datetime | None = None) -> str:
+    """Return a run name that ends in the time, and in a number where runs of this second have the name."""
+    name = f"{legal_run_name(start)[:_START_LENGTH]}-{(now or datetime.now(UTC)).strftime('%Y%m%dT%H%M%S')}"
+    numbered = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    return next(each for each in numbered if not any(out.glob(f"{glob.escape(each)}*")))
 
 
 @contextlib.contextmanager

@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from tracelab.collect.process.launch import (
 from tracelab.collect.process.placement import Placement, place_ranks
 from tracelab.collect.profiling.external import ExternalProfiler, find_external_profiler
 from tracelab.collect.run_end import Result, finish_run, keep_log, scratch_folder
-from tracelab.collect.run_folder import claim_run_folder
+from tracelab.collect.run_folder import claim_run_folder, timed_name
 from tracelab.collect.run_json import initial_run_json
 from tracelab.collect.settings import Settings
 from tracelab.collect.training.worker import OUTCOME, PARTIAL_OUTCOME
@@ -85,8 +84,9 @@ def _name(placement: Placement, workload: Workload) -> str:
     size = f"b{settings.batch_size}" if workload.uses("batch_size") else ""
     profiler = settings.profiler if settings.profiler != "none" else ""
     parts = [workload.name, settings.model or "", size, ranks, settings.precision, profiler]
-    when = placement.job.token[:8] or datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-    return legal_run_name("-".join([*filter(None, parts), when]))
+    start = "-".join(filter(None, parts))
+    token = placement.job.token[:8]
+    return legal_run_name(f"{start}-{token}") if token else timed_name(settings.out, start)
 
 
 def _summary(placement: Placement) -> str:

@@ -38,6 +38,7 @@ from tracelab.collect.recording.process_record import REQUEST, TASK, read_record
 from tracelab.collect.recording.step_count import complete_records
 from tracelab.collect.run_end import Result, finish_run, keep_log, scratch_folder
 from tracelab.collect.run_folder import claim_run_folder
+from tracelab.foreign_text import escape_controls
 
 _WHOLE = {"wait": 1, "active": 1 << 40}
 """Window of the annotations where nsys or ncu chooses what to record: every step that has a beginning."""
@@ -96,7 +97,8 @@ def _run_once(
             return _finish(task, folder, description, ran, signals)
         description["capture"] |= nvidia.capture_record(capture) if capture else {}
         if task.is_first:
-            report(f"{folder}: {description['program']} (process {os.getpid()}); {_plan(settings, profiler, folder)}")
+            program = escape_controls(description["program"])  # code behind -c has lines
+            report(f"{folder}: {program} (process {os.getpid()}); {_plan(settings, profiler, folder)}")
         if settings.window.on_demand:
             held.enter_context(_pass_on_requests(folder / REQUEST))
         ran = _run_command(settings, profiler, capture, folder, task, signals)

@@ -4,11 +4,11 @@ import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
 from tracelab.collect.recording.profilers import KinetoOptions
 from tracelab.collect.recording.window import Window, validate_window
+from tracelab.collect.run_folder import timed_name
 from tracelab.collect.settings import PROFILERS
 from tracelab.errors import UsageError, suggest_name
 from tracelab.run_names import check_run_name, legal_run_name
@@ -84,7 +84,8 @@ def name_runs(settings: ProgramSettings, token: str = "") -> list[str]:
     name = settings.run
     if name is None:
         start = Path(settings.script or settings.command[0]).stem
-        name = legal_run_name(f"{start}-{token[:8] or datetime.now(UTC).strftime('%Y%m%dT%H%M%S')}")
+        out = settings.out.expanduser()
+        name = legal_run_name(f"{start}-{token[:8]}") if token else timed_name(out, start)
     if len(settings.profilers) == 1:
         return [name]
     return [f"{name}-{profiler}" for profiler in settings.profilers]
