@@ -114,7 +114,17 @@ def find_order(groups: Sequence[Array], start: Array, ties: Sequence[Callable[[]
     order = None if is_grouped else _argsort(lane)
     if _is_ordered(lane, start, ties, order):
         return order
-    return _order([lane, start, *(read() for read in ties)])
+    return _sort_ties(lane, start, ties, _order([lane, start]))
+
+
+def _sort_ties(lane: Array, start: Array, ties: Sequence[Callable[[], Array]], order: Array) -> Array:
+    """Sort rows that are in order but for those of one lane that start together, which are few."""
+    lane, start = lane[order], start[order]
+    same = (lane[1:] == lane[:-1]) & (start[1:] == start[:-1])
+    tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
+    rows = order[tied]
+    order[tied] = rows[_order([lane[tied], start[tied], *(read()[rows] for read in ties)])]
+    return order
 
 
 def _is_ordered(lane: Array, start: Array, ties: Sequence[Callable[[], Array]], order: Array | None) -> bool:
