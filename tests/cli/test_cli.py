@@ -212,3 +212,12 @@ def test_a_file_without_events_reports_it(run: Run, tmp_path: Path) -> None:
     told = run("ingest", tmp_path / "a.json", "--store", tmp_path / "lab").stderr
     assert "a: a.json; no events\n" in told
     assert "1 stored: 0 events kept, none skipped" in told
+
+
+def test_a_command_whose_standard_streams_are_closed_works(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tracelab", "collect", "run", "--profiler", "none", "--sample-s", "0"]
+    command += ["--out", str(tmp_path), "--run", "r", "--", "sh", "-c", "echo out; echo error >&2"]
+    closed = subprocess.run(["sh", "-c", 'exec "$@" <&- >&- 2>"$0"', str(tmp_path / "errors"), *command], check=False)
+    lines = (tmp_path / "errors").read_text().splitlines()
+    assert (closed.returncode, lines[1]) == (0, "error")
+    assert lines[2] == f"tracelab: {tmp_path / 'r'}: ok; next: tracelab ingest {tmp_path / 'r'}"
