@@ -5,12 +5,16 @@
 -- synchronizing call waits for, another thread, or the rank that enters a collective last, by aligned clocks (see
 -- clock_offsets). Each nanosecond counts once. The time between a row and what it waited for is launch_latency behind a
 -- launch and scheduling behind another row; unknown, where nothing recorded explains it. Above a share of 20 % unknown
--- bound_by is NULL: the sums are exact, but what is behind the unknown part may be anything.
+-- bound_by is NULL: the sums are exact, but what is behind the unknown part may be anything. It also is NULL where the clocks of
+-- CPU and GPU are apart, because the path passes from one to the other.
 -- /// query
 -- title = "Critical path"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches", "ops", "api_calls"]
 -- show = ["run", "class", "rank", "op", "dur_ns", "of_window_ratio", "bound_by", "reason"]
 -- chart = { kind = "bars", x = "class", y = ["dur_ns"] }
+-- hints = [
+--     { when = "exists (from processes_apart($run, $rank))", text = "the clocks of CPU and GPU are apart, and times from one to the other mean little; tracelab doctor --check sync_before_end prints by how much" },
+-- ]
 -- [params]
 -- common = ["run", "rank"]
 -- by = { default = "class", choices = ["class", "rank", "op"], about = "what the rows are of" }
@@ -69,6 +73,9 @@ groups as (
     where class <> 'unknown'
     group by all
 ),
+apart as materialized (
+    select distinct run from processes_apart($run, $rank)
+),
 largest as (
     select run, arg_max(bound_by, (dur_ns, bound_by)) as bound_by from groups group by run
 )
@@ -80,8 +87,10 @@ select
     r.window_ns,
     r.unknown_ns,
     r.unknown_ns / nullif(r.window_ns, 0) as unknown_ratio,
-    case when r.unknown_ns <= 0.2 * r.window_ns then l.bound_by end as bound_by,
+    case when r.unknown_ns <= 0.2 * r.window_ns and t.run not in (from apart) then l.bound_by end as bound_by,
     case
+        when t.run in (from apart)
+            then 'the clocks of CPU and GPU are apart, as synchronizations return before their work ends, so what a launch or a synchronization waits for is not known'
         when r.unknown_ns > 0.2 * r.window_ns
             then concat(
                 format('what the path waited for is unknown in {:.0f} % of the window, over 20 %', 100 * r.unknown_ns / r.window_ns),

@@ -6,6 +6,9 @@
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches", "ops", "api_calls"]
 -- subject = "time"
 -- show = ["run", "number", "rank", "at_ns", "dur_ns", "class", "name", "cause"]
+-- hints = [
+--     { when = "exists (from processes_apart($run, $rank))", text = "the clocks of CPU and GPU are apart, and times from one to the other mean little; tracelab doctor --check sync_before_end prints by how much" },
+-- ]
 -- [params]
 -- common = ["run", "rank"]
 -- class = { type = "text", example = "communication", about = "only rows of this class" }

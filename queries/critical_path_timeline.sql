@@ -7,6 +7,9 @@
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches", "ops", "api_calls"]
 -- show = ["run", "rank", "at_ns", "gpu_ns", "communication_ns", "cpu_ns", "waiting_ns", "elsewhere_ns"]
 -- chart = { kind = "timeline", x = "at_ns", y = ["gpu_ns", "communication_ns", "cpu_ns", "waiting_ns", "elsewhere_ns"], labels = { at_ns = "time since the start", gpu_ns = "GPU", communication_ns = "communication", cpu_ns = "CPU", waiting_ns = "gaps, synchronization, unknown", elsewhere_ns = "path on other ranks" }, by = "rank" }
+-- hints = [
+--     { when = "exists (from processes_apart($run, $rank))", text = "the clocks of CPU and GPU are apart, and times from one to the other mean little; tracelab doctor --check sync_before_end prints by how much" },
+-- ]
 -- [params]
 -- common = ["run", "rank"]
 -- bins = { default = 100, about = "bins of equal length" }

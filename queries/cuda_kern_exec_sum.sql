@@ -14,6 +14,9 @@
 -- show = ["run", "rank", "Count", "TAvg (ns)", "AAvg (ns)", "QAvg (ns)", "KAvg (ns)", "Kernel Name"]
 -- chart = { kind = "stacked", x = "Kernel Name", y = ["AAvg (ns)", "QAvg (ns)", "KAvg (ns)"], labels = ["API call", "queue", "kernel"], by = "run" }
 -- like = { nsys = "launch_latency" }
+-- hints = [
+--     { when = "exists (from processes_apart($run, $rank))", text = "the clocks of CPU and GPU are apart, and times from one to the other mean little; tracelab doctor --check sync_before_end prints by how much" },
+-- ]
 -- [params]
 -- common = ["run", "rank", "device"]
 -- [columns]

@@ -4,12 +4,16 @@
 -- the call, `queue_ns` from its end to the kernel's start, `latency_ns` from its beginning. A launch whose kernel starts
 -- before the call returns has a queue_ns below 0, one whose kernel starts before the call begins shows clocks that do
 -- not agree: both are counted, and left out of what the column sums up. At any time the queue's depth is the launches
--- begun less the kernels begun: near 0 the device waits for the host, large it is the host that is ahead.
+-- begun less the kernels begun: near 0 the device waits for the host, large it is the host that is ahead. Of a process whose
+-- synchronizations return before their work ends, the clocks of CPU and GPU are apart: its latencies and depths are not known.
 -- /// query
 -- title = "Launch latency and queue depth"
 -- needs = ["kernels", "graph_launches"]
 -- show = ["run", "rank", "device", "stream", "launches", "mean_latency_ns", "mean_queue_depth", "empty_ratio"]
 -- chart = { kind = "bars", x = "stream", y = ["mean_latency_ns", "mean_queue_depth"], by = "run" }
+-- hints = [
+--     { when = "exists (from processes_apart($run, $rank))", text = "the clocks of CPU and GPU are apart, and times from one to the other mean little; tracelab doctor --check sync_before_end prints by how much" },
+-- ]
 -- [params]
 -- common = ["run", "rank", "device"]
 -- [columns]
@@ -34,6 +38,7 @@
 -- span_ns = "First launch to last start of a kernel, summed over the sources."
 -- empty_ns = "The part of span_ns in which no launch waited."
 -- empty_ratio = "empty_ns / span_ns."
+-- apart = "Launches of a process whose clocks of CPU and GPU are apart; no column of latencies and depths has them."
 -- [report]
 -- section = "launches"
 -- order = 2
@@ -82,6 +87,9 @@ firsts as (
         group by k.run, k.source, k.rank, k.pid, k.correlation
     )
 ),
+apart as materialized (
+    select run, source, pid from processes_apart($run, $rank)
+),
 launched as (
     select
         run, source, rank, device, part,
@@ -96,19 +104,24 @@ launched as (
 ),
 launches as (
     select
-        run, source, rank, device, part,
-        call_start_ns as start_ns,
-        kernel_start_ns as end_ns,
-        call_end_ns - call_start_ns as api_ns,
-        try(kernel_start_ns - call_end_ns) as queue_ns,
-        try(kernel_start_ns - call_start_ns) as latency_ns
-    from launched
+        l.run, l.source, l.rank, l.device, l.part,
+        l.call_start_ns is not null as has_call,
+        has_call and a.run is not null as is_apart,
+        case when not is_apart then l.call_start_ns end as start_ns,
+        l.kernel_start_ns as end_ns,
+        l.call_end_ns - l.call_start_ns as api_ns,
+        case when not is_apart then try(l.kernel_start_ns - l.call_end_ns) end as queue_ns,
+        case when not is_apart then try(l.kernel_start_ns - l.call_start_ns) end as latency_ns
+    from launched as l
+    left join hint_small('apart') as a
+        on l.run = a.run and l.source = a.source and l.part.pid is not distinct from a.pid
 ),
 sums as (
     select
         run, rank, device, part,
-        count(latency_ns) as launches,
-        count(*) filter (start_ns is null) as unmatched,
+        count(*) filter (is_apart or latency_ns is not null) as launches,
+        count(*) filter (not has_call) as unmatched,
+        count(*) filter (is_apart) as apart,
         count(*) filter (latency_ns < 0) as negative,
         count(*) filter (queue_ns < 0) as negative_queue,
         avg(api_ns) as mean_api_ns,
@@ -150,7 +163,8 @@ select
     as_bigint(s.waiting_ns) as waiting_ns,
     as_bigint(p.span_ns) as span_ns,
     as_bigint(p.span_ns - b.busy_ns) as empty_ns,
-    (p.span_ns - b.busy_ns) / nullif(p.span_ns, 0) as empty_ratio
+    (p.span_ns - b.busy_ns) / nullif(p.span_ns, 0) as empty_ratio,
+    s.apart
 from sums as s
 left join concurrency('launches') as b
     on s.run = b.run and s.rank = b.rank and s.device is not distinct from b.device and s.part is not distinct from b.part

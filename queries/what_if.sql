@@ -14,6 +14,9 @@
 -- subject = "time"
 -- show = ["run", "class", "before_ns", "after_ns", "time_before_ns", "time_after_ns", "gain_ratio", "reason"]
 -- chart = { kind = "bars", x = "class", y = ["before_ns", "after_ns"] }
+-- hints = [
+--     { when = "exists (from processes_apart($run, null))", text = "the clocks of CPU and GPU are apart, and times from one to the other mean little; tracelab doctor --check sync_before_end prints by how much" },
+-- ]
 -- [params]
 -- common = ["run"]
 -- change = { default = "scale", choices = ["scale", "median", "bandwidth", "ideal_network", "no_launch_gaps", "no_waits"], about = "what is different" }

@@ -70,6 +70,23 @@ from sync_overruns(work, calls, waits)
 group by run, source, rank, pid
 having early >= 4 and 2 * early > of_all;
 
+-- processes_apart(of_run, of_rank): clocks_apart() of all that is recorded of these runs and ranks.
+create or replace macro processes_apart(of_run, of_rank) as table
+with _activity as not materialized (
+    select run, source, rank, pid, device, stream, start_ns, end_ns, correlation
+    from gpu_activity
+    where matches(run, of_run) and matches(rank, of_rank)
+),
+_calls as not materialized (
+    select run, source, pid, tid, correlation, name, start_ns, end_ns
+    from api_calls
+    where api in ('runtime', 'driver') and matches(run, of_run) and matches(rank, of_rank)
+),
+_syncs as not materialized (
+    from syncs where matches(run, of_run) and matches(rank, of_rank)
+)
+from clocks_apart('_activity', '_calls', '_syncs');
+
 -- gaps(relation): the stretches in which no row of the relation runs, between its first start and its last end. A row is
 -- one gap, and the row that ends it: of several that begin together the one launched first (with the least correlation).
 -- The relation has run, source, rank, pid, device, start_ns, end_ns, correlation. One ordered pass: what a row follows is
