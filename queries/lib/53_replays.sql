@@ -45,7 +45,9 @@ _replay_executions as not materialized (
         run, source, rank, pid, device, correlation, graph, graph_node, name, start_ns, end_ns, stream,
         grid_x, grid_y, grid_z, dur_ns
     from kernels
-    where matches(run, of_run) and matches(rank, of_rank) and matches(device, of_device)
+    where
+        matches(run, of_run) and matches(rank, of_rank) and matches(device, of_device)
+        and correlation in (select correlation from _graph_calls)
 ),
 _replay_kinds as materialized (  -- a million kernels have some hundred, and a number takes less memory than their columns
     select
