@@ -19,10 +19,12 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
 import tracelab
 from tests.traces import write_trace
 from tracelab import doctor
+from tracelab.cli import main
 from tracelab.errors import NoDataError, StoreError, TracelabError, UsageError
 from tracelab.ingest.pipeline import ingest
 from tracelab.sql import sandbox
@@ -307,16 +309,19 @@ def test_a_run_there_is_compacted_beside_a_reader_and_dropped(url: str, job: Pat
     ingest([job / "rank0.json"], url, run="other", replace=True)
     reader = session.open_store(url)
     tables = [key for key in keys(url) if key.startswith("kernels/run=job/")]
-    (done,) = compaction.compact(url)
-    assert (done.run, done.parts_before, done.parts, done.files_before) == ("job", RANKS, 1, RANKS * done.files)
+    (compacted,) = compaction.compact(url)
+    assert (compacted.run, compacted.parts_before, compacted.parts) == ("job", RANKS, 1)
+    assert compacted.files_before == RANKS * compacted.files
     assert len(tables) == RANKS
     assert len([key for key in keys(url) if key.startswith("kernels/run=job/")]) == 1
     with session.connect(reader, referenced="kernels") as con:  # its copy of the log names the files that are gone
         assert con.sql("select count(*) from kernels").fetchall() == [(3 + 3 + 4 + 5,)]
     assert kernels(url) == [*ALL, ("other", 0, 3)]
     assert [result.status for result in ingest([job], url, run="job").files] == ["unchanged"] * RANKS
-    (dropped,) = compaction.drop(url, "job", None)
-    assert (dropped.run, dropped.sources) == ("job", RANKS)
+    done = CliRunner().invoke(main, ["drop", "--run", "job", "--store", url])
+    assert (done.exit_code, f"{RANKS} sources" in done.output) == (0, True), done.output
+    done = CliRunner().invoke(main, ["compact", "--store", url])
+    assert (done.exit_code, done.exception) == (0, None), done.output
     assert kernels(url) == [("other", 0, 3)]
     assert not [key for key in keys(url) if key.startswith("kernels/run=job/")]
 
