@@ -470,10 +470,15 @@ def _sorted_waits(graph: Graph) -> tuple[Array, Array]:
 
 def _scale(own_ns: Array, factor: Array, nodes: Array | slice) -> Array:
     """Return times that nodes take by themselves, each times the node's factor."""
-    if not factor.strides[0] and (factor[:1] == 1).all():
-        return own_ns
-    scaled: Array = np.rint(own_ns * factor[nodes]).astype(np.int64)
-    return scaled
+    if not factor.strides[0]:  # one for all nodes
+        if (factor[:1] == 1).all():
+            return own_ns
+        scaled = own_ns * factor[0]
+    else:
+        scaled = own_ns * factor[nodes]
+    np.rint(scaled, out=scaled)
+    times: Array = scaled.astype(np.int64)
+    return times
 
 
 def _thread_progress(graph: Graph) -> _Threads:
@@ -501,7 +506,7 @@ def _change_work(graph: Graph, threads: _Threads, change: Change) -> _Threads:
     """Return the progress of threads whose work a change scales or replaces."""
     first, own = graph.gpu_from, threads.work
     work, new = _scale(own, change.factor, slice(None, first)), change.duration[:first]
-    work = np.where(new == NONE, work, new)
+    work = np.where(new == NONE, work, new) if new.strides[0] else work
     waiting = threads.wait[threads.is_wait]
     work[waiting] = own[waiting]
     return _measure_work(graph, replace(threads, work=work))

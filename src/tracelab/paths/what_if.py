@@ -195,7 +195,7 @@ def plan_change(graph: Graph, params: Params, chosen: Array) -> Change:
     factor = float(params["factor"]) if params["factor"] is not None else 1.0
     match params["change"]:
         case "scale":
-            factors = np.where(chosen, factor, 1.0)
+            factors = np.where(chosen, factor, 1.0) if not chosen.all() else np.broadcast_to(factor, len(chosen))
         case "bandwidth":
             factors = np.where(chosen, 1 / factor, 1.0)
         case "ideal_network":
