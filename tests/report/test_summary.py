@@ -164,6 +164,8 @@ def test_a_run_on_the_cpu_has_figures_of_the_cpu(tmp_path: Path) -> None:
     known = {each.name: (each.value, each.text) for each in found.figures}
     assert known["step time"][0] == 100
     assert known["GPU busy"] == (None, "no GPU")
+    (mfu,) = (each for each in found.figures if each.name == "MFU")
+    assert (mfu.text, mfu.note) == ("unknown", "a share of what a GPU can reach, and no activity of one is recorded")
     assert known["exposed communication"][0] == pytest.approx(30 / 200)
     leads = {each.query: each.rest for each in found.leads}
     assert leads == {"cpu_communication": pytest.approx(30 / 200), "cpu_breakdown": pytest.approx(30 / 200)}

@@ -3,7 +3,7 @@
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tracelab.compare.left_out import LEFT_OUT
@@ -60,6 +60,8 @@ def compute_figures(answers: Mapping[str, Rows], missing: Mapping[str, str], win
     step_time = _step_time(rows(STEPS))
     mfu = _mfu(rows("mfu"), missing)
     if not breakdown:
+        if mfu.value is None:
+            mfu = replace(mfu, note="a share of what a GPU can reach, and no activity of one is recorded")
         note = "the run has no GPU activity: these are figures of the CPU"
         no_gpu = Figure("GPU busy", None, NO_GPU, note)
         if any(row["gpu"] or row["gpus"] for row in rows("recordings")):
