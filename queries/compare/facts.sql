@@ -63,7 +63,7 @@ kinds as (
     group by run
 )
 select
-    f.run, c.gpu, n.gpus, n.ranks,
+    f.run, coalesce(c.gpu, regexp_replace(r.gpu, '^(NVIDIA|AMD) ', '')) as gpu, n.gpus, n.ranks,
     r.world_size, r.workload, r.model, r.dataset, r.batch_size, r.global_batch_size, r.image_size, r.precision, r.optimizer,
     r.parallelism, r.workers, r.program, f.profiler, k.recorded, f.complete,
     coalesce(c.host, r.host) as host,

@@ -254,14 +254,15 @@ class Lab:
         if self.scope is not None:
             raise UsageError(f"{method} reads whole recordings; open the store without a scope")
 
-    def summary(self, *runs: str | Sequence[str]) -> "Summaries":
+    def summary(self, *runs: str | Sequence[str], run: str | None = None) -> "Summaries":
         """Summarize the store, or some runs of it: five figures, and the findings that cost most of the time.
 
-        A list of names is as good as the names.
+        A list of names is as good as the names, and `run=` as the name of one.
         """
         from tracelab.report.summary import summarize, text
 
-        names = tuple(name for each in runs for name in ([each] if isinstance(each, str) else each))
+        listed = runs if run is None else (*runs, run)
+        names = tuple(name for each in listed for name in ([each] if isinstance(each, str) else each))
         return text.Summaries(summarize.summarize(self.store, names, aligned=bool(self.aligned), scope=self._scope()))
 
     def report(self, *runs: str, all_findings: bool = False) -> "Page":

@@ -186,6 +186,15 @@ def test_other_hardware_and_batches_are_refused_unless_allowed(memory: MemorySto
     assert warning == ("Compared although the sides differ in GPU, batch size: effects include these differences.")
 
 
+def test_the_gpu_that_a_run_folder_names_is_compared_where_no_device_is_recorded(memory: MemoryStore) -> None:
+    base, candidate = (
+        {name: rows for name, rows in with_facts(recording(run), gpu=gpu).items() if name != "devices"}
+        | {"runs": [{"run": run, "gpu": gpu}]}
+        for run, gpu in (("a", "NVIDIA A100"), ("b", "H100"))
+    )
+    assert "GPU A100 against H100" in refused(memory, base, candidate)
+
+
 def test_other_input_shapes_are_refused(memory: MemoryStore) -> None:
     candidate = recording("b")
     candidate["ops"] = [

@@ -197,7 +197,9 @@ def test_gate_that_passes_states_what_is_excluded(factor: float, percent: float,
 
 def test_gate_of_single_recordings_is_undecided() -> None:
     rows = judge(["step_time"], exact(100), exact(200))
-    assert check_gate(Gate("step_time", 3), rows).verdict == UNDECIDED
+    result = check_gate(Gate("step_time", 3), rows)
+    assert result.verdict == UNDECIDED
+    assert "as the steps of one recording of a side prove nothing and exclude nothing" in gate_sentence(result)
 
 
 def test_gate_on_what_is_new_fails() -> None:

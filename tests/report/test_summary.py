@@ -248,6 +248,8 @@ def test_python_has_the_text_the_rows_and_html(lab: Path) -> None:
     found = tracelab.open(lab).summary("first")
     assert repr(found).startswith("first\n")
     assert repr(tracelab.open(lab).summary(["first"])) == repr(found)
+    with pytest.raises(NoDataError, match="the store has no run 'second'"):
+        tracelab.open(lab).summary(run="second")
     assert "<dt>GPU busy" in found._repr_html_()
     assert found.rows.column_names[:5] == ["run", "kind", "name", "value", "unit"]
     units = {row["name"]: row["unit"] for row in found.rows.to_pylist()}

@@ -141,7 +141,16 @@ def command(  # noqa: PLR0913  one for each option
     ctx.exit(result.exit_code)
 
 
-command.params += [options.STORE, *options.LIMITS]
+command.params += [
+    options.STORE,
+    options.MEMORY_LIMIT,
+    click.Option(
+        ["--timeout", "timeout_s"],
+        type=float,
+        metavar="SECONDS",
+        help=f"Stop the comparison after this time, with exit code {_FAILURE_EXIT_CODE}.",
+    ),
+]
 
 
 def _side(name: str | None, patterns: tuple[str, ...], side: str) -> tuple[str, ...]:

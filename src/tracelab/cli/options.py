@@ -58,12 +58,13 @@ SCOPE: tuple[click.Option, ...] = (
     ),
 )
 """The part of each recording that an answer is about; names of the fields of `Scope`, but for scope_by."""
+MEMORY_LIMIT = click.Option(
+    ["--memory-limit"],
+    metavar="SIZE",
+    help="Memory for the query, such as 2GB; DuckDB spills what does not fit.  [default: 80% of the machine's]",
+)
 LIMITS: tuple[click.Option, ...] = (
-    click.Option(
-        ["--memory-limit"],
-        metavar="SIZE",
-        help="Memory for the query, such as 2GB; DuckDB spills what does not fit.  [default: 80% of the machine's]",
-    ),
+    MEMORY_LIMIT,
     click.Option(
         ["--timeout", "timeout_s"],
         type=float,

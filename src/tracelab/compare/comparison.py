@@ -39,6 +39,13 @@ class Request:
     allow_different: tuple[str, ...] = ()
     step_name: str | None = None
 
+    def __post_init__(self) -> None:
+        """Check the noise floor. Raises UsageError for one below 0."""
+        if not self.assumed_floor >= 0:
+            raise UsageError(
+                f"a noise floor of {self.assumed_floor!r} is none; give a ratio of at least 0, such as 0.02"
+            )
+
 
 @dataclass(frozen=True)
 class Comparison:

@@ -213,7 +213,9 @@ def gate_sentence(result: GateResult) -> str:
     why = {
         FAILED: "the whole interval lies above",
         PASSED: _excluded(result),
-        UNDECIDED: "neither proven nor excluded",
+        UNDECIDED: "neither proven nor excluded"
+        if result.row.evidence == "recordings"
+        else "as the steps of one recording of a side prove nothing and exclude nothing",
     }
     verdict = "is undecided" if result.verdict == UNDECIDED else result.verdict
     return f"Gate '{result.gate}' {verdict}, {why[result.verdict]} ({facts})."
