@@ -24,7 +24,7 @@ from tracelab.report.summary.html import MOST_WHOLE, render_summaries
 from tracelab.report.summary.lead import Ceiling, Lead, plain_text
 from tracelab.report.summary.ranking import add_consequences, explain, limit
 from tracelab.report.summary.summarize import RunSummary, summarize
-from tracelab.report.summary.text import Summaries, summary_lines
+from tracelab.report.summary.text import Summaries, describe_rest, describe_runs, summary_lines
 
 LEAST = 0.01
 
@@ -248,13 +248,27 @@ def test_python_has_the_text_the_rows_and_html(lab: Path) -> None:
     found = tracelab.open(lab).summary("first")
     assert repr(found).startswith("first\n")
     assert repr(tracelab.open(lab).summary(["first"])) == repr(found)
-    with pytest.raises(NoDataError, match="the store has no run 'second'"):
-        tracelab.open(lab).summary(run="second")
+    with pytest.raises(NoDataError, match="the store has no run 'fourth'"):
+        tracelab.open(lab).summary(run="fourth")
     assert "<dt>GPU busy" in found._repr_html_()
     assert found.rows.column_names[:5] == ["run", "kind", "name", "value", "unit"]
     units = {row["name"]: row["unit"] for row in found.rows.to_pylist()}
     assert units.pop("step time") == "ns"
     assert set(units.values()) == {"ratio"}
+
+
+def test_a_run_of_steps_alone_is_not_taken_for_one_without_losses(tmp_path: Path) -> None:
+    """Of a run on a GPU only three steps are recorded: nothing is known of its communication and of what costs most."""
+    steps = [{"phase": "train", "epoch": 0, "step": at, "start_ns": 100 * at, "dur_ns": 100} for at in range(3)]
+    store = build_store(tmp_path / "lab", {"steps": steps, "runs": [{"run": "r", "gpu": "P100", "status": "ok"}]})
+    (found,) = summarize(store)
+    assert found.note == (
+        "Only the times of steps are recorded, and no timeline: what they spend their time on is not known."
+    )
+    figures = {each.name: each.text for each in found.figures}
+    assert (figures["GPU busy"], figures["exposed communication"]) == ("not recorded", "unknown")
+    assert describe_runs([found] * 2) == "2 runs: 2 on a GPU that was not recorded."
+    assert describe_rest([found] * 2, [], []) == "Of 2 runs no timeline is recorded, so findings are not known."
 
 
 def test_all_findings_of_many_runs_are_listed_whole(first: RunSummary) -> None:

@@ -22,6 +22,8 @@ class Figure:
     """Unit of the value: ratio or ns."""
 
 
+TIMELINE = ("kernels", "copies", "api_calls", "ops", "ranges")
+"""Columns of the query recordings that count the rows of a timeline."""
 STEPS = "steps"
 """Key of the steps among the answers, each with whether it counts in a comparison of runs."""
 NO_GPU = "no GPU"
@@ -70,7 +72,7 @@ def compute_figures(answers: Mapping[str, Rows], missing: Mapping[str, str], win
         return [
             step_time,
             no_gpu,
-            _exposed_on_cpu(rows("cpu_communication"), window_ns),
+            _exposed_on_cpu(rows("cpu_communication"), window_ns, rows("recordings")),
             _data_wait(rows("data_loader_wait")),
             mfu,
         ]
@@ -146,8 +148,15 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
-def _exposed_on_cpu(rows: Rows, window_ns: float | None) -> Figure:
+def has_timeline(recorded: Rows) -> bool:
+    """Return whether a run has rows of a timeline, and not only the steps of its run folder; `recorded`: recordings."""
+    return any(row[kind] for row in recorded for kind in TIMELINE)
+
+
+def _exposed_on_cpu(rows: Rows, window_ns: float | None, recorded: Rows) -> Figure:
     totals = [row for row in rows if row["collective"] == "all" and row["window_ns"]]
+    if not has_timeline(recorded):
+        return Figure("exposed communication", None, "unknown", "no timeline is recorded")
     if not totals or not window_ns:
         return Figure("exposed communication", None, "none", "no range of gloo or MPI is recorded")
     share = sum(row["exposed_ns"] for row in totals) / window_ns

@@ -17,7 +17,9 @@ from tracelab.query.spec import Query
 from tracelab.report.answers import Answer, ReportSession, open_report_session
 from tracelab.report.summary.figures import (
     FIGURE_QUERIES,
+    GPU_NOT_RECORDED,
     STEPS,
+    TIMELINE,
     WITHOUT_GPU,
     WORK_QUERIES,
     Figure,
@@ -25,6 +27,7 @@ from tracelab.report.summary.figures import (
     compute_figures,
     describe_work,
     format_share,
+    has_timeline,
 )
 from tracelab.report.summary.lead import Ceiling, FoundLeads, Lead
 from tracelab.report.summary.leads import find_leads
@@ -36,7 +39,7 @@ from tracelab.store import execution
 from tracelab.store.scope.request import Scope
 
 _LOSSES = ("exposed communication", "host-bound", "waiting for data")
-_EVENTS = ("kernels", "copies", "api_calls", "ops", "ranges", "steps")
+_EVENTS = (*TIMELINE, "steps")
 _LOST = {"idle": "idle", "exposed_comm": "exposed communication", "exposed_memory": "exposed copies"}
 """Columns of gpu_breakdown, without their unit, in which GPUs do not compute."""
 _IDLE_TOPICS = frozenset({"data", "host", "launches", "dependency"})
@@ -47,6 +50,7 @@ _PROGRAM_START = "Program start"
 """Range of the start of a program in recordings of `collect run`."""
 _COUNTERS_ONLY = "Only counters of single kernels are recorded, and no timeline."
 _NOTHING_RECORDED = "No timeline is recorded."
+_ONLY_STEPS = "Only the times of steps are recorded, and no timeline: what they spend their time on is not known."
 _FIGURES = frozenset({*FIGURE_QUERIES, *WORK_QUERIES, "cpu_breakdown", "step_breakdown"})
 """Queries of the figures, of the work, and of the measured time."""
 
@@ -83,6 +87,16 @@ class RunSummary:
     """Findings that are noted and not ranked: the cause is not recorded, or they are no loss to mend."""
     start: str = ""
     """How long the recorded start of the program is, and how to leave it out; empty if none is recorded."""
+
+    @property
+    def lacks_timeline(self) -> bool:
+        """Return whether no timeline is recorded, so that no finding can be made."""
+        return not self.figures or self.note == _ONLY_STEPS
+
+    @property
+    def has_unrecorded_gpu(self) -> bool:
+        """Return whether the run has a GPU of which no activity is recorded."""
+        return any(each.text == GPU_NOT_RECORDED for each in self.figures)
 
     @property
     def has_gpu(self) -> bool:
@@ -205,7 +219,7 @@ def _summarize_run(
             commands=session.commands,
         )
     work = describe_work(answers)
-    note = "" if found.leads else _no_lead(figures)
+    note = "" if found.leads else _no_lead(figures) if has_timeline(recorded) else _ONLY_STEPS
     following = () if found.leads or not work else (session.commands.query(_query_of_work(work), run=run),)
     balance = describe_balance(answers.get("gpu_breakdown", []), found)
     return RunSummary(

@@ -104,10 +104,12 @@ def _overview_lines(summaries: Sequence[RunSummary], width: int) -> Iterator[str
 def describe_runs(summaries: Sequence[RunSummary]) -> str:
     """Return how many runs there are, and what was recorded of them."""
     on_gpu = sum(bool(each.figures) and each.has_gpu for each in summaries)
+    unrecorded = sum(each.has_unrecorded_gpu for each in summaries)
     without = sum(not each.figures for each in summaries)
     kinds = {
         "with GPU activity": on_gpu,
-        "on the CPU": len(summaries) - on_gpu - without,
+        "on a GPU that was not recorded": unrecorded,
+        "on the CPU": len(summaries) - on_gpu - unrecorded - without,
         "without a timeline": without,
     }
     counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items() if count)
@@ -136,7 +138,9 @@ def describe_rest(summaries: Sequence[RunSummary], shared: Sequence[SharedLead],
         )
     if len(outliers) > MOST_OUTLIERS:
         sentences.append(f"{_count(len(outliers) - MOST_OUTLIERS, 'more run')} differ in step time.")
-    if without := sum(not each.leads for each in summaries):
+    if unknown := sum(each.lacks_timeline for each in summaries):
+        sentences.append(f"Of {_count(unknown, 'run')} no timeline is recorded, so findings are not known.")
+    if without := sum(not each.leads and not each.lacks_timeline for each in summaries):
         sentences.append(f"{_count(without, 'run')} {'has' if without == 1 else 'have'} no finding of 1 % or more.")
     return " ".join(sentences)
 
