@@ -9,7 +9,7 @@
 -- /// query
 -- title = "Collective bandwidth"
 -- needs = ["kernels"]
--- show = ["run", "rank", "collective", "message_bytes", "kernels", "dur_ns", "busbw_gb_per_s", "wait_ratio"]
+-- show = ["run", "rank", "collective", "group_name", "message_bytes", "kernels", "dur_ns", "busbw_gb_per_s", "wait_ratio"]
 -- chart = { kind = "bars", x = "collective", y = ["busbw_gb_per_s", "transfer_busbw_gb_per_s"], by = "run" }
 -- [params]
 -- common = ["run", "rank", "device"]

@@ -7,7 +7,7 @@
 -- /// query
 -- title = "Data loader wait"
 -- needs = ["annotations", "ops", "steps"]
--- show = ["run", "rank", "device", "step", "wait_ns", "step_ns", "of_step_ratio", "gpu_idle_ns"]
+-- show = ["run", "rank", "device", "step", "wait_ns", "step_ns", "of_step_ratio", "window_idle_ns"]
 -- chart = { kind = "bars", x = "step", y = ["wait_ns", "gpu_idle_ns"], by = "run" }
 -- [params]
 -- common = ["run", "rank", "step_name", "loader_name"]

@@ -14,7 +14,7 @@
 -- /// query
 -- title = "Causes of late ranks"
 -- needs = ["kernels"]
--- show = ["run", "rank", "cause", "detail", "cost_ns", "direct_ns", "inherited_ns", "of_window_sum_ratio"]
+-- show = ["run", "rank", "cause", "detail", "charged_ns", "cost_ns", "direct_ns", "inherited_ns"]
 -- chart = { kind = "bars", x = "cause", y = ["cost_ns"], by = "rank" }
 -- hints = [
 --     { when = "lacks_several_ranks($run)", text = "no run has several ranks; ingest the traces of all ranks as one run", empty = true },
