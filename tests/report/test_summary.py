@@ -172,9 +172,9 @@ def test_a_run_on_the_cpu_has_figures_of_the_cpu(tmp_path: Path) -> None:
     assert found.work == "Self time of ops: aten::mm 100.0 %"
     text = " ".join(repr(Summaries([found])).split())
     assert (
-        "as shares of 200 ns, the sum of the windows of all ranks of the run on the CPU (100 ns a step on each):"
-        in text
-    )
+        "as shares of 200 ns, the windows (first to last activity) of all ranks of the run on the CPU added up (100 ns "
+        "a step on each):"
+    ) in text
 
 
 def test_a_run_of_counters_alone_has_no_figures_and_names_the_query(tmp_path: Path) -> None:

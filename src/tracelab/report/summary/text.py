@@ -216,7 +216,7 @@ def describe_measured_time(summary: RunSummary) -> str:
     parts = "GPUs of the run" if summary.has_gpu else "ranks of the run on the CPU"
     length = f"{format_scaled(summary.window_ns, Quantity.DURATION)}, " if summary.window_ns else ""
     per_step = f" ({format_scaled(summary.step_ns, Quantity.DURATION)} a step on each)" if summary.step_ns else ""
-    return f"{length}the sum of the windows of all {parts}{per_step}"
+    return f"{length}the windows (first to last activity) of all {parts} added up{per_step}"
 
 
 def _lead_lines(number: int, lead: Lead, step_ns: float | None, width: int) -> Iterator[str]:
