@@ -122,6 +122,28 @@ def test_a_replacement_that_is_not_among_the_largest_differences_is_listed_below
     ]
 
 
+def test_a_kernel_that_is_launched_less_often_is_listed_with_what_replaces_it_alone(memory: MemoryStore) -> None:
+    """Each step of the base launches the matrix product twice, of the candidate once, and then a convolution."""
+    sides = [recording("a"), recording("b")]
+    for side, name in zip(sides, ("gemm_kernel", "cudnn_convolve_kernel"), strict=True):
+        side["kernels"] += [
+            row | {"name": name, "start_ns": row["start_ns"] + 5_000, "dur_ns": 900}
+            for row in side["kernels"]
+            if row["name"] == "gemm_kernel"
+        ]
+    memory.filled(together(*sides))
+    comparison = compare_source(Source(memory.con), Request(("a",), ("b",)))
+    (replacement,) = comparison.replacements
+    assert [(each.name, each.difference_ns) for each in replacement.went] == [("gemm_kernel", -900)]
+    (row,) = (row for row in comparison.rows if row.metric == "kernel:gemm_kernel")
+    assert row.difference == pytest.approx(-900)
+    shown, whole = (
+        [row.metric for details in sentences.list_details(comparison, everything=each) for row in details.rows]
+        for each in (False, True)
+    )
+    assert ("kernel:gemm_kernel" in shown, "kernel:gemm_kernel" in whole) == (False, True)
+
+
 def test_a_large_swap_of_small_effect_comes_behind_what_matters(memory: MemoryStore) -> None:
     """The kernels differ by 50 ns: less than 1 % of the step, which a copy of 300 ns makes 3 % longer."""
     base, candidate = recording("a"), recording("b")

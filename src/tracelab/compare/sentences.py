@@ -295,7 +295,12 @@ def headline_rows(comparison: Comparison) -> list[MetricRow]:
 
 
 def list_details(comparison: Comparison, *, everything: bool = False) -> list[Details]:
-    """Return the details with the largest differences, group by group; `everything` lists all but `headline_rows`."""
+    """Return the details with the largest differences, group by group; `everything` lists all but `headline_rows`.
+
+    A kernel that others replace, or that replaces others, is listed with those: by itself it would be faster or slower,
+    and it is launched less or more often.
+    """
+    replaced = {f"kernel:{name}" for each in comparison.replacements for name in each.names}
     groups: dict[str, list[MetricRow]] = {title: [] for title in _TITLES}
     listed_above = {row.metric for row in headline_rows(comparison)}
     for row in comparison.rows:
@@ -304,8 +309,8 @@ def list_details(comparison: Comparison, *, everything: bool = False) -> list[De
     listed = []
     for group, rows in groups.items():
         rows.sort(key=lambda row: (-abs(row.difference), row.metric))
-        material = [row for row in rows if abs(row.step_share or 0) >= LEAST_STEP_SHARE][:_MOST_DETAILS]
-        shown = rows if everything else material
+        material = [row for row in rows if abs(row.step_share or 0) >= LEAST_STEP_SHARE and row.metric not in replaced]
+        shown = rows if everything else material[:_MOST_DETAILS]
         if shown:
             listed.append(Details(_TITLES[group], tuple(shown), len(rows) - len(shown)))
     return listed
