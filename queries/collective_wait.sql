@@ -12,6 +12,9 @@
 -- subject = "communication"
 -- show = ["run", "number", "rank", "collective", "dur_ns", "wait_ns", "root_wait_ns", "last_rank", "transfer_ns"]
 -- chart = { kind = "grid", x = "number", y = ["wait_ns"], labels = { number = "collective, in the order of first starts" }, by = "rank", panel = ["run"] }
+-- hints = [
+--     { when = "lacks_several_ranks($run)", text = "no run has several ranks; ingest the traces of all ranks as one run", empty = true },
+-- ]
 -- [params]
 -- common = ["run"]
 -- rank = { type = "integer", about = "only this rank" }

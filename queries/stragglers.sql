@@ -15,6 +15,9 @@
 -- needs = ["kernels"]
 -- show = ["run", "rank", "collectives", "wait_ns", "times_last", "caused_wait_ns", "removable_ns", "persistence"]
 -- chart = { kind = "bars", x = "rank", y = ["wait_ns", "caused_wait_ns"], by = "run" }
+-- hints = [
+--     { when = "lacks_several_ranks($run)", text = "no run has several ranks; ingest the traces of all ranks as one run", empty = true },
+-- ]
 -- [params]
 -- common = ["run"]
 -- rank = { type = "integer", about = "only this rank" }
