@@ -469,6 +469,12 @@ def test_an_impossible_request_is_refused(options: dict[str, Any], message: str)
         validate_program(ProgramSettings(**{"command": ("true",)} | options))
 
 
+def test_a_recording_inside_of_another_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRACELAB_RECORDING", "/run/task.json")
+    with pytest.raises(UsageError, match="recorded by another tracelab collect run"):
+        validate_program(ProgramSettings(("true",)))
+
+
 @pytest.mark.parametrize(
     ("environment", "rank"),
     [

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from tracelab.collect.process.launch import SAVING, Worker
+from tracelab.collect.program.settings import RECORDING
 from tracelab.collect.program.terminal import OutputTerminals, open_terminals, read_output
 from tracelab.collect.recording.process_record import TASK, is_running, read_records
 
-RECORDING = "TRACELAB_RECORDING"
-"""Environment variable with the task of the recorded processes."""
 STARTUP = Path(__file__).parents[1] / "startup"
 """Folder whose sitecustomize installs the recording."""
 _NO_OUTPUT = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

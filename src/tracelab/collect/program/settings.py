@@ -1,5 +1,6 @@
 """The settings of `collect run`, and how run.json shows the command."""
 
+import os
 import re
 import shutil
 from collections.abc import Sequence
@@ -12,6 +13,9 @@ from tracelab.collect.run_folder import timed_name
 from tracelab.collect.settings import PROFILERS
 from tracelab.errors import UsageError, suggest_name
 from tracelab.run_names import check_run_name, legal_run_name
+
+RECORDING = "TRACELAB_RECORDING"
+"""Environment variable with the task of the recorded processes."""
 
 _SECRET = re.compile(r"(token|secret|passw(or)?d|credential|api[-_]?key)", re.IGNORECASE)
 _HIDDEN = "***"
@@ -47,6 +51,10 @@ class ProgramSettings:
 
 def validate_program(settings: ProgramSettings) -> ProgramSettings:
     """Return valid settings; raises UsageError for an impossible request."""
+    if RECORDING in os.environ:
+        raise UsageError(
+            "this process is recorded by another tracelab collect run, which would record nothing; use one of the two"
+        )
     if not settings.command:
         raise UsageError("no command to run; append one: tracelab collect run -- python train.py")
     for profiler in settings.profilers:
