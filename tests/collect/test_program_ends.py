@@ -24,6 +24,7 @@ from tracelab.collect import status
 from tracelab.collect.process.launch import ProcessExit
 from tracelab.collect.program import orphan
 from tracelab.collect.program.outcomes import ProgramEnd, program_outcomes
+from tracelab.collect.program.terminal import follow_size, open_terminals
 from tracelab.collect.recording.process_record import is_running
 from tracelab.collect.recording.window import Window
 from tracelab.collect.run_end import Result
@@ -243,6 +244,30 @@ os.system("stty -echo")
 sys.exit("Traceback (most recent call last):\\n  File\\n\\033[1;35mKeyError\\033[0m: 'height'")
 """
 """A program that needs a terminal, and reports an exception in color, as Python does from 3.13 on."""
+
+
+def test_a_size_that_changes_while_the_program_starts_reaches_it() -> None:
+    ours, theirs = os.openpty()
+    signals: list[int] = []
+    before = signal.signal(signal.SIGWINCH, lambda number, _: signals.append(number))
+    try:
+        with os.fdopen(theirs, "w") as shown, pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "stdout", shown)
+            patch.setattr(sys, "stderr", None)
+            terminals = open_terminals()
+            assert terminals.stdout is not None
+            termios.tcsetwinsize(ours, (30, 77))
+            patch.setattr(os, "killpg", lambda group, number: signals.append(group))
+            with follow_size(terminals, 12):
+                assert termios.tcgetwinsize(terminals.stdout.theirs) == (30, 77)
+            with follow_size(terminals, 34):  # the size is the same
+                pass
+            terminals.close_theirs()
+            terminals.stdout.ours.close()
+    finally:
+        signal.signal(signal.SIGWINCH, before)
+        os.close(ours)
+    assert signals == [12]
 
 
 def test_the_program_has_terminals_where_the_collector_has(tmp_path: Path) -> None:

@@ -24,10 +24,14 @@ class OutputTerminal:
     theirs: int
     """The end for the program, which the collector closes once the program has it."""
 
-    def copy_size(self) -> None:
-        """Give it the size of the collector's terminal."""
-        with contextlib.suppress(OSError, ValueError, termios.error):  # one of them is closed
-            termios.tcsetwinsize(self.ours.fileno(), termios.tcgetwinsize(self.shown.fileno()))
+    def copy_size(self) -> bool:
+        """Give it the size of the collector's terminal, and return whether it had another one."""
+        try:
+            size, before = (termios.tcgetwinsize(end.fileno()) for end in (self.shown, self.ours))
+            termios.tcsetwinsize(self.ours.fileno(), size)
+        except (OSError, ValueError, termios.error):  # one of them is closed
+            return False
+        return size != before
 
 
 @dataclass(frozen=True)
@@ -42,11 +46,10 @@ class OutputTerminals:
         for end in {terminal.theirs for terminal in (self.stdout, self.stderr) if terminal}:
             os.close(end)
 
-    def copy_size(self) -> None:
-        """Give them the size of the collector's terminals."""
-        for terminal in (self.stdout, self.stderr):
-            if terminal:
-                terminal.copy_size()
+    def copy_size(self) -> bool:
+        """Give them the size of the collector's terminals, and return whether one had another size."""
+        changed = [terminal.copy_size() for terminal in (self.stdout, self.stderr) if terminal]
+        return any(changed)
 
 
 def open_terminals() -> OutputTerminals:
@@ -88,11 +91,12 @@ def follow_size(terminals: OutputTerminals, group: int) -> Iterator[None]:
         return
 
     def resize(_number: int, _frame: FrameType | None) -> None:
-        terminals.copy_size()
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(group, signal.SIGWINCH)
+        if terminals.copy_size():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, signal.SIGWINCH)
 
     before = signal.signal(signal.SIGWINCH, resize)
+    resize(signal.SIGWINCH, None)  # a change since the program started had no handler
     try:
         yield
     finally:
