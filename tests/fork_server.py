@@ -104,10 +104,13 @@ class ForkServer:
         message = json.dumps([kind, arguments, dict(env), str(Path.cwd())]).encode()
         libc = ctypes.CDLL(None)
         libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        # A fork may signal this process before the answer is read, which then would be that of the next fork.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             socket.send_fds(self._socket, [message], files)
             return ForkedProcess(int(self._socket.recv(_MESSAGE_BYTES)))
         finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
             libc.prctl(_PR_SET_CHILD_SUBREAPER, 0)  # orphans of other tests go to init, which reaps them
 
 
