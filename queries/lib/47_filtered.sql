@@ -35,24 +35,23 @@ where exists (
         and r.tid is not distinct from c.capture_tid and r.start_ns < c.end_ns and r.end_ns > c.begin_ns
 );
 
--- captured_ops(of_run, of_rank, replays): the ops around_captures() that are not among those of this run and rank: of other ones,
--- or outside of the scope. Columns as of the table.
-create or replace macro captured_ops(of_run, of_rank, replays) as table
-with _other_ops as not materialized (
-    from unscoped_ops where not (matches(run, of_run) and matches(rank, of_rank))
+-- captured_rows(everywhere, left_out, of_run, of_rank, replays): the rows around_captures() of a table that are not among those
+-- of this run and rank: of other ones, or outside of the scope. Takes the views of all of its rows, and of those left out.
+create or replace macro captured_rows(everywhere, left_out, of_run, of_rank, replays) as table
+with _other_rows as not materialized (
+    from query_table(everywhere) where not (matches(run, of_run) and matches(rank, of_rank))
     union all
-    from left_out_ops where matches(run, of_run) and matches(rank, of_rank)
+    from query_table(left_out) where matches(run, of_run) and matches(rank, of_rank)
 )
-from around_captures('_other_ops', replays);
+from around_captures('_other_rows', replays);
 
--- captured_frames(of_run, of_rank, replays): Python frames as captured_ops().
+-- captured_ops(of_run, of_rank, replays): captured_rows() of ops. Columns as of the table.
+create or replace macro captured_ops(of_run, of_rank, replays) as table
+from captured_rows('unscoped_ops', 'left_out_ops', of_run, of_rank, replays);
+
+-- captured_frames(of_run, of_rank, replays): captured_rows() of Python frames.
 create or replace macro captured_frames(of_run, of_rank, replays) as table
-with _other_frames as not materialized (
-    from unscoped_python_frames where not (matches(run, of_run) and matches(rank, of_rank))
-    union all
-    from left_out_python_frames where matches(run, of_run) and matches(rank, of_rank)
-)
-from around_captures('_other_frames', replays);
+from captured_rows('unscoped_python_frames', 'left_out_python_frames', of_run, of_rank, replays);
 
 -- surrounding_ops(of_run, of_rank, replays): filtered_ops(), and those where known_replays() were captured. Without a scope: what is
 -- around the rows of one may lie outside of it.
