@@ -21,7 +21,7 @@ PIP := PIP_CONSTRAINT=$(LOCK) PIP_BUILD_CONSTRAINT=$(LOCK) \
   $(PY) -m pip --disable-pip-version-check install --quiet --no-compile
 LINT := $(PY) -m ruff check && $(PY) -m ruff format --check && $(PY) -m mypy
 # More processes than cores: some wait for children and time limits. A process takes whole files, the longest first (tests/conftest.py).
-TESTS = pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+TESTS = pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 PYTEST = $(PY) -m $(TESTS)
 
 .DEFAULT_GOAL := help

@@ -237,8 +237,10 @@ def test_output_that_cannot_be_written_is_the_status(tmp_path: Path) -> None:
 
 IN_TERMINAL = """
 import os, signal, sys
-signal.signal(signal.SIGWINCH, lambda *_: print("size", *os.get_terminal_size(2), flush=True))
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGWINCH})  # a handler could wait for the end of input
 print("terminals", sys.stdout.isatty(), sys.stderr.isatty(), *os.get_terminal_size(1), flush=True)
+signal.sigwait({signal.SIGWINCH})
+print("size", *os.get_terminal_size(2), flush=True)
 print("read", input("name? "))
 os.system("stty -echo")
 sys.exit("Traceback (most recent call last):\\n  File\\n\\033[1;35mKeyError\\033[0m: 'height'")
@@ -285,15 +287,15 @@ def test_the_program_has_terminals_where_the_collector_has(tmp_path: Path) -> No
             block = os.read(terminal, 1 << 12)
         except OSError:  # its end
             break
-        if b"name? " in output + block and b"name? " not in output:
+        if b"100 40\r\n" in output + block and b"100 40\r\n" not in output:
             termios.tcsetwinsize(terminal, (30, 77))
-        if b"size 77 30\r\n" in output + block and b"size 77 30\r\n" not in output:
+        if b"name? " in output + block and b"name? " not in output:
             os.write(terminal, b"Ada\n")
         output += block
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
     assert termios.tcgetattr(terminal)[3] & termios.ECHO
     folder = tmp_path / "r"
-    for line in ("terminals True True 100 40", "read Ada", "\033[1;35mKeyError\033[0m: 'height'"):
+    for line in ("terminals True True 100 40", "size 77 30", "read Ada", "\033[1;35mKeyError\033[0m: 'height'"):
         assert f"{line}\r\n".encode() in output
     assert f"{folder}: failed; ended with exit code 1: KeyError: 'height'".encode() in output
     lines = (folder / "rank0.log").read_text().splitlines()
