@@ -27,7 +27,7 @@
 -- unclassified_ratio = "common"
 -- longest_kernel = "Name of its kernels with the longest durations, added up."
 -- longest_kernel_ns = "Durations of the executions of longest_kernel, added up."
--- unaligned_ns = "Durations of CUTLASS's matrix products that load one or two elements at once (align1, align2), added up."
+-- unaligned_ns = "Durations of matrix products on tensor cores that load one or two elements at once (align1, align2), added up."
 -- [report]
 -- section = "kernels"
 -- order = 1
@@ -63,9 +63,9 @@
 -- by = "unaligned_ns"
 -- cost = { ns = "unaligned_ns // 2", rows = "unaligned_ns > 0", adds = true, topics = ["kernels"], detail = 1 }
 -- next = "op_kernels"
--- text = "[{where}: ]matrix products that load one or two elements at once, because a size is no multiple of 8, take {unaligned_ns of kernel_sum_ns} of the kernel time."
--- every = "{where}: matrix products that load one or two elements at once, because a size is no multiple of 8, take {unaligned_ns of kernel_sum_ns} of the kernel time."
--- advice = "Pad the sizes, such as heads, sequence and vocabulary, to multiples of 8 in bf16 and fp16. An aligned kernel takes less than half as long, so half of the time is the cost here."
+-- text = "[{where}: ]matrix products on tensor cores that load one or two elements at once, because a size is no multiple of 16 bytes, take {unaligned_ns of kernel_sum_ns} of the kernel time."
+-- every = "{where}: matrix products on tensor cores that load one or two elements at once, because a size is no multiple of 16 bytes, take {unaligned_ns of kernel_sum_ns} of the kernel time."
+-- advice = "Pad the sizes, such as heads, sequence and vocabulary, to multiples of 8 elements in bf16 and fp16, of 4 in TF32. An aligned kernel takes less than half as long, so half of the time is the cost here."
 -- [[report.findings]]
 -- when = "class not in ('communication', 'softmax') and unaligned_ns = 0 and longest_kernel_ns > 0.25 * nullif(window_ns, 0)"
 -- by = "longest_kernel_ns"
@@ -104,7 +104,7 @@ sums as (
         sum(dur_ns) as dur_ns,
         arg_max(name, (dur_ns, name)) as longest_kernel,
         max(dur_ns) as longest_kernel_ns,
-        coalesce(sum(dur_ns) filter (regexp_matches(name, '(?i)cutlass.*gemm.*align[12]\b')), 0) as unaligned_ns
+        coalesce(sum(dur_ns) filter (is_unaligned_product(name)), 0) as unaligned_ns
     from by_name
     group by run, rank, device, part
 ),

@@ -30,3 +30,11 @@ create or replace macro kernel_key(name) as
         ),
         name
     );
+
+-- is_unaligned_product(name): a matrix product on tensor cores that loads one or two elements at once. CUTLASS names the
+-- elements of a load `align1`, cuBLAS's xmma kernels those of A and C `aligna1_alignc1`. A product without tensor cores
+-- (`simt`, `ffma`) is no such: it loads single elements for all sizes.
+create or replace macro is_unaligned_product(name) as
+    regexp_matches(
+        name, '(?i)cutlass.*tensorop.*gemm.*align[12](?:\D|$)|xmma_gemm.*_tensor\d+x\d+x\d+.*aligna[12](?:\D|$)'
+    );
