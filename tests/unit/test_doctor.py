@@ -227,8 +227,42 @@ CASES: list[Case] = [
                 "warning",
                 0,
                 2,
-                "2 of 6 kernels begin before the previous one of their stream has ended, by 10 ns at most.",
+                "2 of 6 kernels begin before the previous one of their stream has ended, by 10 ns at most and 15 ns in all, "
+                "4.48 % of the kernel time; 1 of them wholly within it.",  # of 335 ns
             )
+        ],
+    ),
+    (  # prologues of kernels that depend on the one before: 20 of 2,000 ns are still by design, 21 of 2,000 no more
+        "stream_overlap",
+        {
+            "kernels": [
+                row
+                for rank, start, duration in ((0, 980, 1000), (1, 979, 1000), (2, 990, 5))
+                for row in (kernel(0, 1000, rank=rank), kernel(start, duration, rank=rank))
+            ]
+        },
+        [
+            (
+                "info",
+                0,
+                1,
+                "1 of 2 kernels begin before the previous one of their stream has ended, by 20 ns at most and 20 ns in all, "
+                "1 % of the kernel time.",
+            ),
+            (
+                "warning",
+                1,
+                1,
+                "1 of 2 kernels begin before the previous one of their stream has ended, by 21 ns at most and 21 ns in all, "
+                "1.05 % of the kernel time.",
+            ),
+            (
+                "warning",
+                2,
+                1,
+                "1 of 2 kernels begin before the previous one of their stream has ended, by 5 ns at most and 5 ns in all, "
+                "0.498 % of the kernel time; 1 of them wholly within it.",
+            ),
         ],
     ),
     (
