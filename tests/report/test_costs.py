@@ -380,8 +380,8 @@ def test_softmax_and_unaligned_products_lead_and_the_longest_kernel_is_noted(tmp
             0.15,
         ),
         (
-            "Matrix products on tensor cores that load one or two elements at once, because a size is no multiple of 16 "
-            "bytes, take 30.00 % (300 ns of 1.000 µs) of the kernel time. It costs 150 ns of 1.000 µs.",
+            "Matrix products on tensor cores that load one or two elements at once, because a size is no multiple of "
+            "16 bytes, take 30.00 % (300 ns of 1.000 µs) of the kernel time. It costs 150 ns of 1.000 µs.",
             0.15,
         ),
     ]

@@ -227,8 +227,8 @@ CASES: list[Case] = [
                 "warning",
                 0,
                 2,
-                "2 of 6 kernels begin before the previous one of their stream has ended, by 10 ns at most and 15 ns in all, "
-                "4.48 % of the kernel time; 1 of them wholly within it.",  # of 335 ns
+                "2 of 6 kernels begin before the previous one of their stream has ended, by 10 ns at most "
+                "and 15 ns in all, 4.48 % of the kernel time; 1 of them wholly within it.",  # of 335 ns
             )
         ],
     ),
@@ -246,22 +246,22 @@ CASES: list[Case] = [
                 "info",
                 0,
                 1,
-                "1 of 2 kernels begin before the previous one of their stream has ended, by 20 ns at most and 20 ns in all, "
-                "1 % of the kernel time.",
+                "1 of 2 kernels begin before the previous one of their stream has ended, by 20 ns at most "
+                "and 20 ns in all, 1 % of the kernel time.",
             ),
             (
                 "warning",
                 1,
                 1,
-                "1 of 2 kernels begin before the previous one of their stream has ended, by 21 ns at most and 21 ns in all, "
-                "1.05 % of the kernel time.",
+                "1 of 2 kernels begin before the previous one of their stream has ended, by 21 ns at most "
+                "and 21 ns in all, 1.05 % of the kernel time.",
             ),
             (
                 "warning",
                 2,
                 1,
-                "1 of 2 kernels begin before the previous one of their stream has ended, by 5 ns at most and 5 ns in all, "
-                "0.498 % of the kernel time; 1 of them wholly within it.",
+                "1 of 2 kernels begin before the previous one of their stream has ended, by 5 ns at most "
+                "and 5 ns in all, 0.498 % of the kernel time; 1 of them wholly within it.",
             ),
         ],
     ),
