@@ -548,7 +548,9 @@ def test_a_name_that_nvprof_truncated_is_kept_and_reported(tmp_path: Path) -> No
     )
 
 
-@pytest.mark.parametrize("text", ["hello\n" * 10, "a,b,c\n1,2,3\n", "x" * 200_000, "line\n" * 50_000])
+@pytest.mark.parametrize(
+    "text", ["hello\n" * 10, "a,b,c\n1,2,3\n", "x" * 200_000, "line\n" * 50_000, 'print("==7== Profiling result:")\n']
+)
 def test_text_without_nvprof_is_no_profiler_data(tmp_path: Path, text: str) -> None:
     lab = read(tmp_path, text)
     assert (lab.file.status, lab.report.exit_code) == ("not_profiler_data", 3)

@@ -21,8 +21,10 @@ from tracelab.temp_folders import process_folder
 DESCRIPTION = "nvprof's database or printed result"
 _SEARCHED_BYTES = 64 << 20
 _OWN = re.compile(
-    r"==\d+== (?:NVPROF is profiling|Profiling (?:application|result)|Generated result file|[A-Z]\w* result:)"
+    r"""(?:^"?|[^"'])==\d+== """
+    r"(?:NVPROF is profiling|Profiling (?:application|result)|Generated result file|[A-Z]\w* result:)"
 )
+"""A quote begins a line of a table; behind one elsewhere is a literal of a program that prints such lines."""
 _TIMED = ("KERNEL", "CONCURRENT_KERNEL", "MEMCPY", "RUNTIME", "DRIVER")
 
 
