@@ -118,7 +118,10 @@ def test_a_run_folder_in_an_archive_is_its_run(tmp_path: Path) -> None:
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
     ingest([copy], tmp_path / "folder")
-    report = ingest_archive(tmp_path, tar(files | {"x/rank0.log": b"printed"}))
+    report = ingest_archive(
+        tmp_path,
+        tar(files | {"x/rank0.log": b"printed", "checks.json": b"[{}]", "checks.md": b"x", "facts.json": b"{}"}),
+    )
     assert problems(report) == []
     assert count_rows(tmp_path / "lab") == count_rows(tmp_path / "folder")
 

@@ -37,6 +37,15 @@ def test_what_collect_writes_for_people_is_left_out(tmp_path):
     assert [path.name for path in expand_paths([tmp_path], tmp_path / "lab")] == ["run.json", "steps.rank0.jsonl"]
 
 
+def test_results_of_a_gpu_check_are_left_out_where_both_json_files_are_there(tmp_path):
+    for name in ("checks.json", "checks.md", "facts.json", "rank0.json"):
+        (tmp_path / name).write_text("{}")
+    assert [path.name for path in expand_paths([tmp_path], tmp_path / "lab")] == ["rank0.json"]
+    (tmp_path / "facts.json").unlink()
+    names_left = [path.name for path in expand_paths([tmp_path], tmp_path / "lab")]
+    assert names_left == ["checks.json", "checks.md", "rank0.json"]
+
+
 def test_files_of_such_names_are_sources_where_collect_did_not_write_them(tmp_path):
     for name in ("rank0.log", "sweep.json"):
         (tmp_path / name).write_text("{}")

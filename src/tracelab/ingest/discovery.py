@@ -40,6 +40,10 @@ EXPORT_SUFFIXES = {
 RUN_JSON, SWEEP_JSON, RANK_LOG = "run.json", "sweep.json", re.compile(r"rank\d+\.log")
 """Names in the folders that `tracelab collect` writes."""
 
+_GPU_CHECK_JSON = frozenset({"checks.json", "facts.json"})
+_GPU_CHECK = _GPU_CHECK_JSON | {"checks.md"}
+"""What `make gpu-check` writes beside its recordings."""
+
 FileStamp = tuple[int, int]
 """Size and modification time of a source: when they differ, so may its content."""
 
@@ -220,7 +224,11 @@ def _walk_folder(folder: Path, store: Path | None) -> Iterator[Path | Refused]:
         folders[:] = [name for name in folders if name not in sources]
         siblings = {*files, *sources}
         visible = (name for name in sorted(files) if not name.startswith(".") and not _has_export(name, siblings))
-        paths = (Path(root) / name for name in visible if not _is_for_people(Path(root) / name, siblings))
+        paths = (
+            Path(root) / name
+            for name in visible
+            if not (is_for_people(name, siblings) or _is_sweep_list(Path(root) / name))
+        )
         yield from (path for path in paths if path.is_file())
     yield from refused
 
@@ -231,10 +239,17 @@ def _has_export(name: str, siblings: Collection[str]) -> bool:
     return any(f"{stem}{end}" in siblings for end in EXPORT_SUFFIXES.get(suffix, ()))
 
 
-def _is_for_people(path: Path, siblings: Collection[str]) -> bool:
-    """Whether this is the printed output of a rank of a run folder, or the list of a sweep's cells."""
+def is_for_people(name: str, siblings: Collection[str]) -> bool:
+    """Whether this is the printed output of a rank of a run folder, or a result of `make gpu-check`, by its name."""
+    if name in _GPU_CHECK:
+        return _GPU_CHECK_JSON.issubset(siblings)
+    return RUN_JSON in siblings and RANK_LOG.fullmatch(name) is not None
+
+
+def _is_sweep_list(path: Path) -> bool:
+    """Whether this is the list of a sweep's cells."""
     if path.name != SWEEP_JSON:
-        return RANK_LOG.fullmatch(path.name) is not None and RUN_JSON in siblings
+        return False
     try:
         with path.open("rb") as file:
             return b'"tracelab": "sweep/' in file.read(64)

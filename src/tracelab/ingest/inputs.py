@@ -1,7 +1,7 @@
 """Copy the sources in archives and at URLs, and count what is none."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from tracelab.errors import StoreError
@@ -12,12 +12,11 @@ from tracelab.ingest.archives import unpack
 from tracelab.ingest.copies import Copies, copy_path
 from tracelab.ingest.discovery import (
     MEMBER_MARK,
-    RANK_LOG,
-    RUN_JSON,
     Archive,
     Candidate,
     Refused,
     expand_paths,
+    is_for_people,
     original_path,
     probe_source,
 )
@@ -108,7 +107,8 @@ def probe_members(archive: Path, store: Path | str, folder: Path) -> Iterator[Ca
 
 def _list_rejected(copies: Copies, place: Path, noun: str) -> Iterator[Refused]:
     """Yield how many members or objects no reader accepts, but for those that `tracelab collect` writes for people."""
-    names = [name for name in sorted(copies.rejected) if not _is_for_people(name, copies.written)]
+    members = copies.written | copies.rejected
+    names = [name for name in sorted(copies.rejected) if not _is_for_people(name, members)]
     if not names:
         return
     total = len(copies.written) + len(copies.rejected)
@@ -123,5 +123,5 @@ def _list_rejected(copies: Copies, place: Path, noun: str) -> Iterator[Refused]:
     yield Refused(place, f"{escape_path(place)}: {sentence}", readable=True)
 
 
-def _is_for_people(name: PurePosixPath, written: set[PurePosixPath]) -> bool:
-    return RANK_LOG.fullmatch(name.name) is not None and name.with_name(RUN_JSON) in written
+def _is_for_people(name: PurePosixPath, members: Collection[PurePosixPath]) -> bool:
+    return is_for_people(name.name, {each.name for each in members if each.parent == name.parent})
