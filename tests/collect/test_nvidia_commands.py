@@ -92,7 +92,7 @@ def test_ncu_profiles_all_processes_within_the_window_at_free_clocks():
 def test_ncu_prints_launches_in_base_units_under_the_names_of_metrics():
     assert ncu_import_command(NCU, Path("rank0.ncu-repz")) == [
         *("/opt/ncu", "--config-file", "off", "--import", "rank0.ncu-repz", "--csv", "--page", "raw"),
-        *("--print-units", "base", "--print-metric-name", "name"),
+        *("--print-units", "base"),
     ]
     old = Tool("ncu", "ncu", "2022.3", {"profile": ""})
     assert ncu_import_command(old, Path("a.ncu-rep")) == [

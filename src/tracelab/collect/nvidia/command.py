@@ -83,10 +83,7 @@ def ncu_command(capture: Capture, argv: Sequence[str]) -> list[str]:
 
 def ncu_import_command(tool: Tool, report: Path) -> list[str]:
     """Return the command line that exports a report to CSV: a row per launch, in base units, without user settings."""
-    line = [tool.path, *_config_off(tool), "--import", str(report), "--csv", "--page", "raw", "--print-units", "base"]
-    if tool.knows("--print-metric-name"):
-        line += ["--print-metric-name", "name"]
-    return line
+    return [tool.path, *_config_off(tool), "--import", str(report), "--csv", "--page", "raw", "--print-units", "base"]
 
 
 def unsupported_options(capture: Capture) -> list[str]:
