@@ -1,4 +1,4 @@
-"""Two streams that overlap for a chosen share of their work, with kernels that spin for a number of clock cycles."""
+"""Two streams that overlap for a chosen share of their work, with kernels of one block that each take as long."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,6 +7,8 @@ import torch
 
 DEVICES = ("cuda",)
 PIECES = 10
+COLUMNS = 32
+"""One block adds up so few columns, row by row: two of its kernels fit on any GPU at once."""
 
 
 @dataclass(frozen=True)
@@ -15,7 +17,7 @@ class Settings:
 
     device: str = "cuda:0"
     overlap: float = 0.5  # of each stream's work, in tenths
-    cycles: int = 1_000_000
+    rows: int = 4_000  # that a kernel adds up
 
 
 def truth(settings: Settings) -> dict[str, float]:
@@ -28,6 +30,12 @@ def workload(settings: Settings) -> Callable[[], None]:
     """Return the step."""
     alone = PIECES - round(settings.overlap * PIECES)
     first, second = torch.cuda.Stream(settings.device), torch.cuda.Stream(settings.device)
+    numbers = torch.ones(settings.rows, COLUMNS, device=settings.device)
+    sums = {stream: torch.empty_like(numbers) for stream in (first, second)}
+
+    def launch(stream: torch.cuda.Stream) -> None:
+        with torch.cuda.stream(stream):
+            torch.cumsum(numbers, 0, out=sums[stream])
 
     def step() -> None:
         for stream in (first, second):
@@ -35,13 +43,11 @@ def workload(settings: Settings) -> Callable[[], None]:
         for piece in range(PIECES):
             if piece == alone:
                 second.wait_stream(first)
-            with torch.cuda.stream(first):
-                torch.cuda._sleep(settings.cycles)
+            launch(first)
         if alone == PIECES:
             second.wait_stream(first)
         for _ in range(PIECES):
-            with torch.cuda.stream(second):
-                torch.cuda._sleep(settings.cycles)
+            launch(second)
         for stream in (first, second):
             torch.cuda.current_stream().wait_stream(stream)
 
