@@ -37,7 +37,7 @@ select
     case
         when launches > 0
         then 'Record GPU activity too: ProfilerActivity.CUDA, or nsys with --trace=cuda; '
-            || 'another profiler on the same GPU hides it.'
+            || 'another profiler on the same GPU hides it, and a kernel that fails loses it.'
     end as how_to_fix
 from idle
 order by run, rank

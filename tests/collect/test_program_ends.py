@@ -88,6 +88,13 @@ def test_memory_that_runs_out_before_torch_is_imported_is_the_status(error: str,
     assert program_outcomes(program, {}) == {0: {"status": "oom", "error": message}}
 
 
+@pytest.mark.parametrize(("problem", "added"), [("E: a", ""), ("E: b", "; E: b")])
+def test_a_recording_that_fails_as_the_program_does_is_not_named_again(problem: str, added: str) -> None:
+    record = {"pid": 1, "ended": 1.0, "status": "failed", "error": "E: a", "problem": problem}
+    program = ProgramEnd(ProcessExit(0, 1, "itself", ""), 1, "kineto", Window())
+    assert program_outcomes(program, {0: record})[0]["error"] == f"E: a{added}"
+
+
 def test_a_window_of_steps_in_a_program_without_steps_names_that_of_seconds() -> None:
     program = ProgramEnd(ProcessExit(0, 0, "itself", ""), 1, "kineto", Window(wait=5, active=10))
     outcome = program_outcomes(program, {0: {"pid": 1, "steps": 0, "ended": 1.0}})[0]

@@ -31,6 +31,16 @@ def test_an_error_has_a_status(error: BaseException, status: str) -> None:
     assert status_of_error(error)[0] == status
 
 
+def test_the_advice_of_an_error_of_cuda_is_left_out() -> None:
+    error = RuntimeError(
+        "CUDA error: device-side assert triggered\nSearch for `cudaErrorAssert' in https://docs.nvidia.com for more "
+        "information.\nCUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace "
+        "below might be incorrect.\nFor debugging consider passing CUDA_LAUNCH_BLOCKING=1\n"
+        "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
+    )
+    assert status_of_error(error) == ("failed", "RuntimeError: CUDA error: device-side assert triggered")
+
+
 PLACES = WritePaths(Path("runs/r"), Path("scratch/tracelab-1/0"))
 FULL, LIMIT = (errno.ENOSPC, "No space left on device"), (errno.EFBIG, "File too large")
 

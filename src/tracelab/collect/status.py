@@ -38,11 +38,16 @@ PERMISSION_HINT = (
 RANKING = ("oom", "permission_denied", "profiler_error", "failed", "timeout", "no_kernels", "not_run", "ok")
 """The run has the first of its ranks' statuses in this order: causes before their consequences in other ranks."""
 _ERROR_LENGTH = 500
+_CUDA_ADVICE = re.compile(
+    r"\n(?:Search for `|CUDA kernel errors might be|For debugging consider|Compile with `|Device-side assertion).*",
+    re.DOTALL,
+)
+"""How torch's errors of CUDA end, on four lines."""
 
 
 def status_of_error(error: BaseException, places: WritePaths | None = None) -> tuple[str, str]:
     """Return status and message for the exception that ended a rank."""
-    name, text = type(error).__name__, " ".join(_original_message(str(error)).split())[:_ERROR_LENGTH]
+    name, text = type(error).__name__, one_line(_original_message(str(error)))[:_ERROR_LENGTH]
     if isinstance(error, MemoryError) or name == "OutOfMemoryError":
         return "oom", text or _NO_MEMORY
     if isinstance(error, RuntimeError) and OUT_OF_MEMORY.search(text):
@@ -50,6 +55,11 @@ def status_of_error(error: BaseException, places: WritePaths | None = None) -> t
     if isinstance(error, OSError) and (full := describe_disk_error(error, places)):
         return "failed", full
     return "failed", f"{name}: {text}" if text else name
+
+
+def one_line(text: str) -> str:
+    """Return the message of an error in one line, without the advice that torch adds to those of CUDA."""
+    return " ".join(_CUDA_ADVICE.sub("", text).split())
 
 
 def _original_message(text: str) -> str:

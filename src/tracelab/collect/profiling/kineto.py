@@ -80,8 +80,14 @@ class Kineto:
         self._profile.start_trace()
 
     def stop(self) -> None:
-        """Stop recording after synchronizing, so that every kernel of the window is recorded."""
-        self._synchronize()
+        """Stop recording after synchronizing, so that every kernel of the window is recorded.
+
+        A kernel that failed has every later synchronization fail: torch's profiler then stops without one.
+        """
+        try:
+            self._synchronize()
+        except RuntimeError:
+            self._profile.profiler.use_device = None
         with self._saving():
             self._profile.stop_trace()
 
@@ -127,8 +133,12 @@ class Kineto:
         activities = [profiler.ProfilerActivity.CPU]
         if self._torch.cuda.is_available() and settings.device != "cpu":
             activities.append(profiler.ProfilerActivity.CUDA)
-        return profiler.profile(
+        profile = profiler.profile
+        # Without it, torch 2.11 warns that events of earlier cycles are lost: a profile has one cycle here.
+        one_cycle = {"acc_events": True} if "acc_events" in inspect.signature(profile).parameters else {}
+        return profile(
             activities=activities,
+            **one_cycle,
             record_shapes=settings.shapes or settings.flops,  # FLOPs are counted from shapes
             profile_memory=settings.memory,
             with_stack=settings.stacks,

@@ -122,7 +122,7 @@ def _rank_outcome(program: ProgramEnd, record: Record, codes: Mapping[int, int])
     if problem and outcome["status"] == "ok":
         is_disk = "free space" in problem or "file size limit" in problem
         outcome |= {"status": "failed" if is_disk else "profiler_error", "error": problem}
-    elif problem and record.get("problem"):
+    elif problem and record.get("problem") and problem != outcome["error"]:
         outcome["error"] = f"{outcome['error']}; {problem}"
     return outcome
 

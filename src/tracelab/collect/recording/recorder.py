@@ -14,6 +14,7 @@ from tracelab.collect.profiling.capture import NoProfiler, Profiler, ProfilerErr
 from tracelab.collect.recording.owner import Owner, call_on_main_thread
 from tracelab.collect.recording.step_times import StepTimes
 from tracelab.collect.recording.window import Window
+from tracelab.collect.status import one_line
 
 
 class RecordingError(RuntimeError):
@@ -402,7 +403,7 @@ os.register_at_fork(after_in_child=_abandon_all)
 
 def describe_problem(error: Exception) -> str:
     """Return why recording failed, in one line."""
-    text = " ".join(str(error).split())
+    text = one_line(str(error))
     return text if isinstance(error, RecordingError | ProfilerError) else f"{type(error).__name__}: {text}"
 
 
