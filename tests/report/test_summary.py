@@ -59,6 +59,15 @@ def test_a_cause_explains_its_symptom() -> None:
     assert rests(symptom, cause) == [("cause", 0.3)]
 
 
+def test_a_tenth_of_the_run_that_is_left_of_a_cause_is_listed_and_of_a_figure_it_is_not() -> None:
+    loader = lead("loader", 0.4, 2, "data")
+    assert rests(loader, lead("host", 0.55, 1, "host", "data")) == [("loader", 0.4), ("host", 0.15)]
+    assert rests(loader, lead("host", 0.45, 1, "host", "data")) == [("loader", 0.4)]
+    assert rests(loader, lead("idle", 0.55, 0, "host", "data")) == [("loader", 0.4)]
+    late = lead("late", 0.4, 2, "waiting")
+    assert rests(late, lead("waits", 0.55, 1, "waiting")) == [("late", 0.4)]
+
+
 def test_what_is_left_of_a_symptom_is_ranked_by_the_rest() -> None:
     cause, symptom = lead("cause", 0.3, 3, "waiting"), lead("symptom", 0.8, 1, "waiting", "transfer")
     other = lead("other", 0.4, 2, "data")

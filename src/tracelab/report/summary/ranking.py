@@ -10,6 +10,8 @@ from tracelab.report.summary.lead import Ceiling, FoundLeads, Lead
 
 MOST_EXPLAINED = 0.5
 """A symptom of which causes explain a larger part is not shown beside them."""
+LARGE_REST = 0.1
+"""What is left of a finding that is itself a cause is shown if it is this share of the run or more."""
 
 
 def rank_leads(ruled: Sequence[Lead], within: Sequence[Lead], ceilings: Sequence[Ceiling], below: int) -> FoundLeads:
@@ -112,6 +114,9 @@ def explain(found: Sequence[Lead], least_share: float, known: Sequence[Lead] = (
                 explained[topic] += lead.rest / len(lead.topics)
         for lead in found:
             rest = lead.share - sum(explained[topic] for topic in lead.topics)
-            if lead.detail == detail and rest >= max(least_share, (1 - MOST_EXPLAINED) * lead.share):
+            needed = (1 - MOST_EXPLAINED) * lead.share
+            if lead.detail > 0 and "waiting" not in lead.topics:  # idle time and waiting for other ranks name no cause
+                needed = min(LARGE_REST, needed)
+            if lead.detail == detail and rest >= max(least_share, needed):
                 leads.append(replace(lead, unexplained=rest, rest=rest))
     return sorted(leads, key=lambda lead: -lead.rest)
