@@ -23,14 +23,16 @@
 -- counted_from = "trace, or steps: the collector's own measure."
 -- window_idle_ns = "The part of gpu_idle_ns between the device's first start and its last end, which its window includes; NULL without a device."
 -- lost_ns = "What the wait costs: window_idle_ns of a device; wait_ns in a run without a device whose process marks its waits."
+-- is_repeated = "A row from `steps` of a rank whose trace has waits of the loader, too: no finding counts it."
 -- [report]
 -- section = "host"
 -- order = 3
 -- row = "step[s]"
+-- row_key = "case when not is_repeated then concat_ws(' ', rank, device, step, wait_ns, step_ns) end"
 -- ok_text = "No step waits for data for more than 10 % of its time."
 -- unknown = "How long the steps wait for data is not known: no wait of a step for its loader was recorded, which is no proof that the loader is fast. Iterate over PyTorch's DataLoader inside the profiler, or record with `tracelab collect`."
 -- [[report.findings]]
--- when = "wait_ns > 0.1 * nullif(step_ns, 0)"
+-- when = "wait_ns > 0.1 * nullif(step_ns, 0) and not is_repeated"
 -- by = "wait_ns"
 -- cost = { ns = "lost_ns", rows = "step is not null", of = "case when device is null and lost_ns is not null then step_ns end", adds = true, topics = ["data"], detail = 2 }
 -- text = "[{where}: ]step {step} waits for data for {wait_ns of step_ns} of its time[; its GPU idles for {window_idle_ns} of that within its window]."
@@ -197,6 +199,13 @@ select
     as_bigint(window_idle_ns) as window_idle_ns,
     as_bigint(
         case when window_idle_ns is not null then window_idle_ns when not marks_on_device then wait_ns end
-    ) as lost_ns
-from (select *, bool_or(window_idle_ns is not null) over (partition by run) as marks_on_device from answers)
+    ) as lost_ns,
+    counted_from = 'steps' and has_trace as is_repeated
+from (
+    select
+        *,
+        bool_or(window_idle_ns is not null) over (partition by run) as marks_on_device,
+        bool_or(counted_from = 'trace' and wait_ns is not null) over (partition by run, rank) as has_trace
+    from answers
+)
 order by run, rank, device, counted_from desc, start_ns nulls last, step
