@@ -31,7 +31,7 @@ select
     format(
         '{} of {} of kernel time ({}) is unclassified, in {}; the longest: {}.',
         format_duration(unclassified_ns), format_duration(kernel_sum_ns), percent(unclassified_ns, kernel_sum_ns),
-        count_phrase(unclassified_names, 'name', 'names'), left(longest, 80)
+        count_phrase(unclassified_names, 'name', 'names'), left(longest, 80) || case when length(longest) > 80 then '…' else '' end
     ) as message,
     case when unclassified_ns > 0.1 * kernel_sum_ns then 'warning' end as severity
 from sums

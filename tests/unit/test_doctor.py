@@ -444,7 +444,7 @@ CASES: list[Case] = [
             "kernels": [
                 kernel(0, 95),
                 kernel(100, 2, name="mystery"),
-                kernel(110, 3, name="riddle"),
+                kernel(110, 3, name=f"riddle{'e' * 74}r"),  # 81 characters
                 kernel(0, 60, name="mystery", rank=1),
                 kernel(0, 40, rank=1),
             ]
@@ -454,7 +454,7 @@ CASES: list[Case] = [
                 "info",
                 0,
                 2,
-                "5 ns of 100 ns of kernel time (5 %) is unclassified, in 2 names; the longest: riddle.",
+                f"5 ns of 100 ns of kernel time (5 %) is unclassified, in 2 names; the longest: riddle{'e' * 74}….",
             ),
             (
                 "warning",
