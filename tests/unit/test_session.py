@@ -151,6 +151,16 @@ def whole(kept: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         yield con
 
 
+def test_a_column_with_the_name_of_a_view_or_macro_brings_neither_into_a_session(kept: Path) -> None:
+    with session.connect(kept, referenced="select sweep, layout_of from kernel_classes") as con:
+        defined = con.execute("select function_name from duckdb_functions() where not internal").fetchall()
+        views = con.execute("select view_name from duckdb_views() where not internal").fetchall()
+    assert {"classify", "kernel_rule"} <= {name for (name,) in defined}
+    assert not {"sweep", "layout_of"} & {name for (name,) in defined}
+    assert ("cells",) not in views  # a word of the rules for names of kernels
+    assert {("kernel_classes",), ("kernels",)} <= set(views)
+
+
 def test_init_sql_gives_another_client_the_same(tmp_path: Path) -> None:
     store = build_store(tmp_path / "lab", {"kernels": [KERNEL]})
     with duckdb.connect() as con:

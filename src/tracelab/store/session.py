@@ -31,9 +31,12 @@ _BESIDE = {
 """The tables with such a view: what is around the rows of a scope, captures of graphs, and what occupies a GPU."""
 _PLAIN_STORE = "plain_store"
 """A macro, not a variable, since cursors of a session have its macros."""
-_DEFINITION = re.compile(r"^create or replace (?:macro|view) (\w+)", re.MULTILINE)
+_DEFINITION = re.compile(r"^create or replace (macro|view) (\w+)", re.MULTILINE)
 _PROSE = re.compile(r"^\s*--.*\n|^comment on .*\n", re.MULTILINE)
 _WORD = re.compile(r"\w+")
+_CALL = re.compile(r'(\w+)"?\s*\(')
+_RELATION = re.compile(r"(?:\b(?:from|join|pivot|unpivot)\s+|')(\w+)")
+"""A relation that a definition reads, or whose name it passes on: no column that has the name of a view."""
 _SETTINGS = """\
 -- For one run among many, DuckDB expects few rows and would run an ASOF join as a nested loop.
 set global asof_loop_join_threshold = 0;"""
@@ -350,8 +353,9 @@ def _narrow(library: Sequence[str], referenced: str, *, has_kept: bool = False) 
     With `has_kept`, sessions of their own compute the tables that the store keeps: this one needs only `sources`.
     """
     texts = "\n".join([referenced, *_relation_texts(referenced, has_kept=has_kept)])
-    definitions = _required_definitions(library, texts)
-    return [definitions], _words(texts, definitions)
+    required = _required_definitions(library, texts)
+    names = frozenset(_WORD.findall(texts)).union(*(each.references for each in required))
+    return ["\n\n".join(each.text for each in required)], names
 
 
 def _relation_texts(referenced: str, *, has_kept: bool) -> list[str]:
@@ -445,32 +449,46 @@ def _macro_files() -> tuple[str, ...]:
     return tuple(path.read_text(encoding="utf-8").strip() for path in sorted(MACROS.glob("*.sql")))
 
 
-def _required_definitions(texts: Sequence[str], referenced: str) -> str:
+def _required_definitions(texts: Sequence[str], referenced: str) -> "list[_Definition]":
     """Return the definitions that the SQL `referenced` uses, directly or through others, in order.
 
     A superset is harmless. Creating all definitions takes DuckDB several times as long as most queries run.
     """
     definitions = [definition for text in texts for definition in _split_definitions(text)]
     known: dict[str, set[str]] = {}
-    for name, _, identifiers in definitions:
-        known.setdefault(name, set()).update(identifiers)
+    for each in definitions:
+        known.setdefault(each.name, set()).update(each.references)
+    calls = set(_CALL.findall(referenced))
+    views = {each.name for each in definitions if each.is_view}
+    pending: set[str] = (calls | views & set(_WORD.findall(referenced))) & known.keys()
     required: set[str] = set()
-    pending: set[str] = set(_words(referenced) & known.keys())
     while pending:
         required |= pending
         pending = set().union(*(known[name] for name in pending)) & known.keys() - required
-    return "\n\n".join(text for name, text, _ in definitions if name in required)
+    return [each for each in definitions if each.name in required]
 
 
-def _words(*texts: str) -> frozenset[str]:
-    """Return all identifiers in the texts."""
-    return frozenset(word for text in texts for word in _WORD.findall(text))
+@dataclass(frozen=True)
+class _Definition:
+    """A view or macro: its SQL without comments, and the names of what it may read or call."""
+
+    name: str
+    is_view: bool
+    text: str
+    references: frozenset[str]
 
 
 @cache
-def _split_definitions(text: str) -> tuple[tuple[str, str, frozenset[str]], ...]:
-    """Split a text into definitions: name, SQL without comments, and the identifiers in it."""
+def _split_definitions(text: str) -> tuple[_Definition, ...]:
+    """Split a text into definitions."""
     plain = _PROSE.sub("", text + "\n")
     starts = [match.start() for match in _DEFINITION.finditer(plain)]
     parts = [plain[start:end].strip() for start, end in zip(starts, [*starts[1:], None], strict=True)]
-    return tuple((_DEFINITION.findall(part)[0], part, _words(part)) for part in parts)
+    return tuple(_describe_definition(part) for part in parts)
+
+
+def _describe_definition(text: str) -> _Definition:
+    match = _DEFINITION.match(text)
+    assert match is not None  # noqa: S101 - each part starts with one
+    kind, name = match.groups()
+    return _Definition(name, kind == "view", text, frozenset([*_CALL.findall(text), *_RELATION.findall(text)]))
