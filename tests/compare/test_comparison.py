@@ -483,6 +483,18 @@ def test_folded_tables_of_a_comment_have_names_that_a_gate_takes(memory: MemoryS
     assert name not in writers.write_text(comparison, everything=True, width=100)
 
 
+def test_a_name_of_a_thousand_characters_is_shortened_in_a_comment(memory: MemoryStore) -> None:
+    name = f"void kernel<{'float, ' * 200}int>(Params)"
+    memory.filled(together(*(recording(run, gemm=name, gemm_ns=ns) for run, ns in (("a", 3_000), ("b", 4_000)))))
+    comparison = compare_source(Source(memory.con), Request(("a",), ("b",), gates=(Gate("gpu_time", 3),)))
+    markdown = writers.write_markdown(comparison, everything=True)
+    (cell,) = [
+        line.split(" | ")[0] for line in markdown.splitlines() if line.startswith("| kernel:void kernel&lt;float")
+    ]
+    assert (len(html.unescape(cell)), cell[-18:]) == (302, "float, int>(Params)"[-18:])
+    assert "Gate 'gpu_time > 3%' is undecided" in markdown
+
+
 def test_hostile_names_are_text_in_every_format(memory: MemoryStore) -> None:
     hostile = "<script>alert(1)</script> | `x` ](http://a) \x1b[2J\x00"
     sides = [recording(run, gemm=hostile, gemm_ns=dur_ns) for run, dur_ns in (("a", 3_000), ("b", 4_000))]

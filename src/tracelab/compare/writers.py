@@ -29,6 +29,8 @@ _NARROWEST = 40
 _GLUE = "\N{NO-BREAK SPACE}"
 _UNIT = re.compile(r"(?<=\d) (?=%|[nµm]?s\b|[kMGT]?B\b)")
 """The space between a number and its unit, where no line ends."""
+_LONGEST_NAME = 300
+"""Characters of a metric in a comment; demangled names of kernels may have thousands."""
 _GUIDE = "Verdicts hold for all metrics together: the chance of any false alarm among them is at most 5 %."
 _PARENTHESES = "In parentheses: what blocks of steps show of these recordings alone."
 
@@ -274,15 +276,20 @@ def _markdown_table(rows: Sequence[MetricRow], *, are_names_whole: bool = False)
     lines = ["| " + " | ".join(sentences.HEADINGS) + " |", "|---|---:|---:|---:|---:|---|"]
     for row in rows:
         metric, *cells, verdict = sentences.table_cells(row, is_name_whole=are_names_whole)
+        metric = shorten(metric, _LONGEST_NAME)
         bold = f"**{verdict}**" if row.verdict in ("slower", "faster") else verdict
         lines.append("| " + " | ".join([escape_sentence(metric), *map(escape_sentence, cells), bold]) + " |")
     return lines
 
 
 def escape_sentence(text: str) -> str:
-    """Escape a text for Markdown; only commands and options of tracelab in backquotes stay code."""
+    """Escape a text for Markdown; only commands and options of tracelab in backquotes stay code.
+
+    A `>` that does not begin the text stays readable, too: it closes no tag where each `<` is escaped.
+    """
     parts = _CODE.split(escape_controls(text))
-    return "".join(part if at % 2 else escape_markdown(part, inside_words=False) for at, part in enumerate(parts))
+    escaped = "".join(part if at % 2 else escape_markdown(part, inside_words=False) for at, part in enumerate(parts))
+    return escaped[:4] + escaped[4:].replace("&gt;", ">")
 
 
 def _list_runs(runs: Sequence[str]) -> str:
