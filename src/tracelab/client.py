@@ -1,6 +1,6 @@
 """The Python client: the commands that read a store, as methods that return results."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -257,16 +257,23 @@ class Lab:
     def summary(self, *runs: str | Sequence[str], run: str | None = None) -> "Summaries":
         """Summarize the store, or some runs of it: five figures, and the findings that cost most of the time.
 
-        A list of names is as good as the names, and `run=` as the name of one.
+        A name may be a shell pattern: `lab.summary("main-*")`. A list of names is as good as the names, and `run=` as
+        the name of one.
         """
         from tracelab.report.summary import summarize, text
 
         listed = runs if run is None else (*runs, run)
-        names = tuple(name for each in listed for name in ([each] if isinstance(each, str) else each))
+        names = _check_run_names(
+            name for each in listed for name in (each if isinstance(each, list | tuple) else [each])
+        )
         return text.Summaries(summarize.summarize(self.store, names, aligned=bool(self.aligned), scope=self._scope()))
 
     def report(self, *runs: str, all_findings: bool = False) -> "Page":
-        """Build the report of the store, or of some runs: shows in a notebook, and `.save("report.html")` writes it."""
+        """Build the report of the store, or of some runs: shows in a notebook, and `.save("report.html")` writes it.
+
+        A name may be a shell pattern.
+        """
+        _check_run_names(runs)
         from tracelab.report.document import report
         from tracelab.report.page import Page
 
@@ -369,7 +376,7 @@ class Lab:
         stored = fetch.list_runs(self.store)
 
         def expand(patterns: str | Sequence[str], option: str) -> tuple[str, ...]:
-            return comparison.expand_runs(stored, [patterns] if isinstance(patterns, str) else patterns, option)
+            return execute.expand_runs(stored, [patterns] if isinstance(patterns, str) else patterns, option)
 
         request = comparison.Request(
             expand(base, "--base-runs"),
@@ -398,6 +405,18 @@ class Lab:
         deadline = execution.Deadline(self.timeout_s)
         findings = doctor.examine_store(self.store, run, memory_limit=self.memory_limit, deadline=deadline)
         return Result(findings, "What may be wrong")
+
+
+def _check_run_names(names: Iterable[object]) -> tuple[str, ...]:
+    """Return names of runs. Raises UsageError for what is none, such as the path of a file to write."""
+    checked: list[str] = []
+    for name in names:
+        if not isinstance(name, str):
+            raise UsageError(
+                f"{name!r} is no name of a run; name runs as text, and write a report by lab.report().save(PATH)"
+            )
+        checked.append(name)
+    return tuple(checked)
 
 
 def _takes_others_for_idle(query: spec.Query) -> bool:

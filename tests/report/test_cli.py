@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+import tracelab
 from tests.report.few_queries import report_only
 from tests.report.reading import column, read
 from tracelab.cli import main
+from tracelab.errors import UsageError
 
 Run = Callable[..., Result]
 
@@ -29,7 +31,7 @@ def test_a_file_that_exists_is_left_alone_without_force(run: Run, tmp_path: Path
 def test_only_the_chosen_run_is_in_it(run: Run, tmp_path: Path) -> None:
     (tmp_path / "report.html").write_text("an older one")
     with report_only("gpu_breakdown", "run_difference"):
-        result = run("--run", "first", "--force")
+        result = run("--run", "f*t", "--force")  # a pattern, of which only `first` is one
     assert (result.exit_code, result.stderr) == (0, "Wrote report.html\n")
     found = read((tmp_path / "report.html").read_text("utf-8"))
     assert "tracelab query gpu_breakdown --run first --format csv" in found.texts["gpu_breakdown"]
@@ -52,3 +54,11 @@ def test_an_unknown_run_is_no_data(run: Run, tmp_path: Path) -> None:
     assert (result.exit_code, result.stdout) == (3, "")
     assert "the store has no run 'thrid'" in result.stderr
     assert not list(tmp_path.glob("*.html"))
+
+
+def test_a_path_in_place_of_a_run_is_refused_with_what_writes_a_file(lab: Path) -> None:
+    for method in (tracelab.open(lab).report, tracelab.open(lab).summary):
+        with pytest.raises(
+            UsageError, match=r"Path\('page.html'\) is no name of a run; .* lab.report\(\).save\(PATH\)"
+        ):
+            method(Path("page.html"))  # type: ignore[operator]

@@ -24,7 +24,13 @@ _DEFAULT = Path("report.html")
 
 
 @click.command(epilog=_EPILOG, params=[options.STORE, options.ALIGNED, *options.SCOPE])
-@click.option("--run", "runs", multiple=True, metavar="NAME", help="Only this run; repeatable.")
+@click.option(
+    "--run",
+    "runs",
+    multiple=True,
+    metavar="NAME",
+    help="Only this run, or runs of a pattern such as 'main-*'; repeatable.",
+)
 @click.option(
     "-o",
     "--output",

@@ -20,6 +20,7 @@ _EPILOG = """\b
 Examples:
   tracelab summary
   tracelab summary --run main
+  tracelab summary 'main-*'
   tracelab summary --all-runs
   tracelab summary main --format json
 """
@@ -27,7 +28,13 @@ Examples:
 
 @click.command(epilog=_EPILOG, params=[options.STORE, *options.TEXT_OUTPUT, options.ALIGNED, *options.SCOPE])
 @click.argument("names", nargs=-1, metavar="[RUN]…")
-@click.option("--run", "runs", multiple=True, metavar="NAME", help="Only this run; repeatable.")
+@click.option(
+    "--run",
+    "runs",
+    multiple=True,
+    metavar="NAME",
+    help="Only this run, or runs of a pattern such as 'main-*'; repeatable.",
+)
 @click.option(
     "--all-findings",
     is_flag=True,

@@ -1,7 +1,5 @@
 """Compare two sides of a store: fetch recordings, check that they are comparable, match kernels, decide."""
 
-import fnmatch
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -24,7 +22,6 @@ _LEAST_MEASURED = 2
 _LEAST_REPLACED = 0.002
 """Launches are aligned to find replacements only if some kernel's time changes by this share of the step."""
 _KERNEL = "kernel:"
-_WILDCARD = re.compile(r"[*?[]")
 
 
 @dataclass(frozen=True)
@@ -94,19 +91,6 @@ class Comparison:
 
 UNDECIDED_EXIT = 4
 """The exit code of --strict where a gate is undecided."""
-
-
-def expand_runs(stored: Sequence[str], patterns: Sequence[str], option: str) -> tuple[str, ...]:
-    """Return the runs of names and shell patterns, in order. Raises NoDataError for one that no run has."""
-    found: dict[str, None] = {}
-    for pattern in patterns:
-        matching = fnmatch.filter(stored, pattern) if _WILDCARD.search(pattern) else [pattern]
-        if not matching:
-            raise NoDataError(f"{option} {pattern}: the store has no such run; it has {execute.list_first(stored)}")
-        for run in matching:
-            execute.check_run(stored, run)
-        found |= dict.fromkeys(matching)
-    return tuple(found)
 
 
 def compare_runs(

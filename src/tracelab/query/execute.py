@@ -2,6 +2,7 @@
 
 import contextlib
 import difflib
+import fnmatch
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ SETTING_PARAM = "setting"
 """The parameter that names a setting of runs."""
 
 _MOST_RUNS_LISTED = 12
+_WILDCARD = re.compile(r"[*?[]")
 _ERROR_LINE = re.compile(r"^LINE (?P<line>\d+):", re.MULTILINE)
 
 
@@ -178,6 +180,25 @@ def check_run(runs: Sequence[str], name: str) -> None:
     if name not in runs:
         near = difflib.get_close_matches(name, runs, n=3, cutoff=0.0)
         raise NoDataError(f"the store has no run {name!r}; nearest: {', '.join(near)}")
+
+
+def is_pattern(name: str) -> bool:
+    """Return whether a name may be a shell pattern of several."""
+    return _WILDCARD.search(name) is not None
+
+
+def expand_runs(stored: Sequence[str], patterns: Sequence[str], option: str) -> tuple[str, ...]:
+    """Return the runs of names and shell patterns, in order. Raises NoDataError for one that no run has."""
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        is_name = pattern in stored or not is_pattern(pattern)
+        matching = [pattern] if is_name else fnmatch.filter(stored, pattern)
+        if not matching:
+            raise NoDataError(f"{option} {pattern}: the store has no such run; it has {list_first(stored)}")
+        for run in matching:
+            check_run(stored, run)
+        found |= dict.fromkeys(matching)
+    return tuple(found)
 
 
 def _select_used(sql: str, bound: Mapping[str, Value]) -> dict[str, Value]:

@@ -210,8 +210,11 @@ def open_report_session(
 ) -> Iterator[ReportSession]:
     """Open the store, its clocks aligned on request, restricted to a scope on request.
 
-    Raises NoDataError if it lacks one of the runs, and where the scope is empty.
+    A run may be a shell pattern. Raises NoDataError if the store lacks one of the runs, and where the scope is empty.
     """
+    if any(map(execute.is_pattern, runs)):
+        with session.connect(store, referenced="sources") as con, integrity.explain_read_errors(store):
+            runs = execute.expand_runs(execute.stored_runs(con), runs, "run")
     alignment = measure(store, runs) if aligned else None
     mask = _choose_rows(store, runs, scope, alignment)
     with (
