@@ -1,10 +1,11 @@
 -- What share of its GPU's peak a program used for arithmetic: model FLOP/s utilization (MFU), or why it is unknown.
 -- A row is one run, rank and device with kernels. The time is that of the steps: from the first start to the last end of
--- the processor's ranges that --step-name finds, else the device's window. The FLOPs are those of --flop-per-step; else,
--- with --passes, the model's own (flop_per_sample and batch_size of the run; DataParallel splits a batch over its GPUs);
--- else what ncu counted in a run of the same program (see kernel_flop) for the kernels launched in that time, recomputation
--- and padding included: strictly, the utilization of the hardware. With --from shapes they are those of the ops that began in
--- that time, by their formulas (see op_flop); the FLOPs of a kernel are known where the op that launched it has a formula.
+-- the processor's ranges that --step-name finds, or to the end of the kernels launched in it, if that is later; without such
+-- ranges it is the device's window. The FLOPs are those of --flop-per-step; else, with --passes, the model's own
+-- (flop_per_sample and batch_size of the run; DataParallel splits a batch over its GPUs); else what ncu counted in a run of
+-- the same program (see kernel_flop) for the kernels launched in that time, recomputation and padding included: strictly, the
+-- utilization of the hardware. With --from shapes they are those of the ops that began in that time, by their formulas (see
+-- op_flop); the FLOPs of a kernel are known where the op that launched it has a formula.
 -- The peak is dense, of one GPU and of the type that did most of it: --peak-gflop-per-s, else the data sheet's, else the
 -- sustained measured ceiling, else the report's own.
 -- Nothing is guessed: where less than --min-coverage of the kernels' time has counts of the same name, grid, block and,
@@ -40,7 +41,7 @@
 -- peak_source = "given, specification, measured or ncu."
 -- refused = "Why there is no figure."
 -- flop = "FLOPs in the time."
--- window_ns = "The time: first start to last end of the steps, else of the device's activity."
+-- window_ns = "The time: first start to last end of the steps and of the kernels launched in them, else of the device's activity."
 -- kernel_ns = "Durations of the kernels in the time that do not communicate, added up."
 -- matched_ns = "Durations of those of them whose FLOPs are known, added up."
 -- matched_ratio = "matched_ns / kernel_ns."
@@ -101,15 +102,17 @@ executions as materialized (
     join pairs as p on k.run = p.run
     where $from = 'counters'
 ),
+ends as (
+    select run, source, rank, device, max(end_ns) as end_ns from timed group by run, source, rank, device
+),
 times as (
     select
         w.run, w.rank, w.device,
-        coalesce(any_value(r.window_ns), any_value(w.window_ns)) as window_ns,
-        coalesce($step_count, any_value(r.steps)) as steps
+        coalesce(as_bigint(sum(greatest(r.end_ns, e.end_ns) - r.start_ns)), any_value(w.window_ns)) as window_ns,
+        coalesce($step_count, as_bigint(sum(r.steps))) as steps
     from windows('activity') as w
-    left join (
-        select run, rank, as_bigint(sum(end_ns - start_ns)) as window_ns, as_bigint(sum(steps)) as steps from ranges group by run, rank
-    ) as r on w.run = r.run and w.rank = r.rank
+    left join ranges as r on w.run = r.run and w.rank = r.rank
+    left join ends as e on r.run = e.run and r.source = e.source and r.rank = e.rank and w.device = e.device
     group by w.run, w.rank, w.device
 ),
 profiled as materialized (

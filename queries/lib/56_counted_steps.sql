@@ -30,21 +30,34 @@ where r.start_ns < s.end_ns;
 
 -- shared_steps(steps, work): the steps of steps_of() with their places among those that all ranks of their run share: by their
 -- numbers or, where these are unknown, in the order of time, of those with GPU work, if the run has any. `work` are the GPU rows
--- of the runs (run, step_id: NULL for none). A row is one step: step_id, run, rank, its `place` in the rank from 1, in the
--- order of time, step_ns, has_work, its shared_place from 0 (NULL where it is not shared), and how many its rank has, `shared`.
+-- of the runs (run, step_id: NULL for none, start_ns, end_ns). A row is one step: step_id, run, rank, its `place` in the
+-- rank from 1, in the order of time, step_ns, has_work, its shared_place from 0 (NULL where it is not shared), and how many its
+-- rank has, `shared`. A step is complete where the next one begins, or, if that is later, where the work ends that it and
+-- those before it launched: a CPU that runs ahead of its GPU launches steps in less time than they take. step_ns is the time
+-- from the completion of the previous step of the process, or from the step's own start if that is later, to its own.
 create or replace macro shared_steps(steps, work) as table
 with _work as materialized (
-    select run, step_id from query_table(work) group by run, step_id
+    select run, step_id, max(end_ns) filter (has_valid_interval(start_ns, end_ns)) as end_ns
+    from query_table(work)
+    group by run, step_id
 ),
-_placed as (
+_completed as (
     select
-        s.id as step_id, s.run, s.rank, s.step,
-        s.end_ns - s.start_ns as step_ns,
-        row_number() over (partition by s.run, s.rank order by s.start_ns, s.id) as place,
+        s.id as step_id, s.run, s.rank, s.process, s.step, s.start_ns,
+        max(greatest(s.end_ns, w.end_ns)) over (partition by s.process order by s.start_ns, s.id) as complete_ns,
         w.step_id is not null or g.run is null as has_work
     from query_table(steps) as s
     left join _work as w on s.run = w.run and s.id = w.step_id
     left join (select distinct run from _work) as g on s.run = g.run
+),
+_placed as (
+    select
+        step_id, run, rank, step,
+        complete_ns
+            - greatest(start_ns, lag(complete_ns) over (partition by process order by start_ns, step_id)) as step_ns,
+        row_number() over (partition by run, rank order by start_ns, step_id) as place,
+        has_work
+    from _completed
 ),
 _ranks as (
     select

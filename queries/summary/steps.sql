@@ -10,7 +10,7 @@ all_steps as materialized (
     from steps_of('marked', $step_name)
 ),
 activity as materialized (
-    select row_number() over () as id, run, source, rank, pid, device, stream, start_ns, correlation
+    select row_number() over () as id, run, source, rank, pid, device, stream, start_ns, end_ns, correlation
     from gpu_activity
     where run in (select run from all_steps)
 ),
@@ -18,17 +18,18 @@ stepped as materialized (
     select id, step_id from with_step('activity', 'all_steps')
 ),
 work as materialized (
-    select run, step_id from activity left join stepped using (id)
+    select run, step_id, start_ns, end_ns from activity left join stepped using (id)
 ),
-recorded as materialized (
+recorded as materialized (  -- each step is its own process: their times were measured one by one, also where they overlap
     select
-        row_number() over (order by run, rank, start_ns, step) as id, run, rank, null::bigint as step, start_ns, end_ns
+        row_number() over (order by run, rank, start_ns, step) as id, id as process, run, rank, null::bigint as step, start_ns,
+        end_ns
     from steps
     where phase = 'train' and has_valid_interval(start_ns, end_ns) and run not in (select run from all_steps)
         and (len($runs) = 0 or list_contains($runs, run))
 ),
 no_work as (
-    select run, id as step_id from recorded limit 0
+    select run, id as step_id, start_ns, end_ns from recorded limit 0
 )
 select run, rank, place, step_ns, number, left_out from counted_steps_alone('all_steps', 'work')
 union all

@@ -1,8 +1,10 @@
 """The steps that count in a comparison, against plain Python that decides for each step."""
 
 from collections import defaultdict
+from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,6 +60,39 @@ def decide(marked: dict[str, list[Step]], working: dict[str, set[int]]) -> dict[
     return decided
 
 
+def register(memory: MemoryStore, steps: list[dict[str, Any]], work: list[tuple[str, int | None, int, int]]) -> None:
+    """Give SQL the steps, and the rows of GPUs: run, step, start and end in ns."""
+    columns = [(name, "int64") for name in ("id", "process", "step", "start_ns", "end_ns")]
+    steps_schema = pa.schema([("run", "string"), ("rank", "int32"), *columns])
+    memory.con.register("given_steps", pa.Table.from_pylist(steps, steps_schema))
+    work_schema = pa.schema([("run", "string"), ("step_id", "int64"), ("start_ns", "int64"), ("end_ns", "int64")])
+    rows = [dict(zip(work_schema.names, row, strict=True)) for row in work]
+    memory.con.register("given_work", pa.Table.from_pylist(rows, work_schema))
+
+
+@pytest.mark.parametrize(
+    ("work_ends", "step_ns"),
+    [
+        ((60, 110, 160), (60, 50, 50)),  # the CPU runs ahead of the GPU
+        ((8, 18, 28), (10, 10, 10)),
+        ((12, 22, 31), (12, 10, 9)),
+        ((60, 50, 70), (60, 0, 10)),  # another stream is ready earlier
+        ((8, None, 28), (10, 10, 10)),
+        ((-5, 18, 28), (10, 10, 10)),  # a row that ends before its start
+    ],
+)
+def test_a_step_takes_until_its_work_is_done(
+    memory: MemoryStore, work_ends: tuple[int | None, ...], step_ns: tuple[int, ...]
+) -> None:
+    steps = [
+        {"id": n, "process": 1, "run": "a", "rank": 0, "step": n, "start_ns": 10 * n - 10, "end_ns": 10 * n}
+        for n in (1, 2, 3)
+    ]
+    register(memory, steps, [("a", n, 0, end) for n, end in enumerate(work_ends, 1) if end is not None])
+    rows = memory.con.execute("select step_ns from shared_steps('given_steps', 'given_work') order by place").fetchall()
+    assert tuple(row[0] for row in rows) == step_ns
+
+
 @examples(60)
 @given(runs_of_steps, st.booleans())
 def test_steps_count_as_plain_python_decides(
@@ -73,16 +108,20 @@ def test_steps_count_as_plain_python_decides(
                 working[run].add(step)
     expected = decide(marked, working)
     step_rows = [
-        {"id": step, "run": run, "rank": rank, "step": number, "start_ns": 10 * step, "end_ns": 10 * step + 7}
+        {
+            "id": step,
+            "process": 2 * ord(run) + rank,
+            "run": run,
+            "rank": rank,
+            "step": number,
+            "start_ns": 10 * step,
+            "end_ns": 10 * step + 7,
+        }
         for run, steps in marked.items()
         for step, rank, number in steps
     ]
-    work = [{"run": run, "step_id": step} for run in marked if has_gpu for step in (None, *working[run])]
-    columns = pa.schema([("id", "int64"), ("run", "string"), ("rank", "int32"), ("step", "int64")])
-    for name in ("start_ns", "end_ns"):
-        columns = columns.append(pa.field(name, "int64"))
-    memory.con.register("given_steps", pa.Table.from_pylist(step_rows, columns))
-    memory.con.register("given_work", pa.Table.from_pylist(work, pa.schema([("run", "string"), ("step_id", "int64")])))
+    work = [(run, step, 0, 1) for run in marked if has_gpu for step in (None, *working[run])]
+    register(memory, step_rows, work)
     rows = memory.con.execute(
         "select step_id, number, left_out, step_ns from counted_steps('given_steps', 'given_work')"
     ).fetchall()

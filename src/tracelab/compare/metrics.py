@@ -10,7 +10,7 @@ from tracelab.errors import UsageError, suggest_close
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 HEADLINE = {
-    "step_time": "time of a step on the host, from its start to the next one's",
+    "step_time": "time from the completion of one step, on the host and its GPUs, to that of the next",
     "window_time": "time of the whole recording, where it has no steps",
     "gpu_time": "time in which a GPU row of the step ran",
     "exposed_communication": "time of a step in which a GPU communicates and does not compute",
