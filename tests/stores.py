@@ -48,3 +48,9 @@ def eight_ranks(folder: Path) -> Path:
     """Return the store of the generated job of eight ranks."""
     job = Path(__file__).parents[1] / "data" / "generated" / "generated-8rank-pipeline"
     return shared_store(folder, "eight_ranks", lambda store: pipeline.ingest([job], store))
+
+
+def h200(folder: Path) -> Path:
+    """Return the store of the runs that were recorded on a GPU."""
+    runs = Path(__file__).parents[1] / "data" / "h200"
+    return shared_store(folder, "h200", lambda store: pipeline.ingest([runs], store))

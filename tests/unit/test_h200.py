@@ -1,0 +1,97 @@
+"""Runs recorded on a GPU: answers beside what was measured in another way, or is known of the program."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tracelab
+from tests import stores
+from tracelab.client import Lab
+from tracelab.query.library import default_step_name
+from tracelab.resources import QUERIES
+
+DATA = Path(__file__).parents[2] / "data" / "h200"
+TRAINED = (
+    *("alexnet-batch64", "alexnet-batch256", "resnet18-batch16", "resnet18-batch64", "vgg16-batch64"),
+    *("transformer-bf16", "transformer-bf16-graphs"),
+)
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    return tracelab.open(stores.h200(tmp_path_factory.getbasetemp().parent))
+
+
+def query(lab: Lab, name: str, **params: Any) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = lab.query(name, **params).to_pylist()
+    return rows
+
+
+def timed_steps(run: str) -> list[int]:
+    """Return the times of the recorded steps, as events on the GPU measured them."""
+    lines = (DATA / run / "steps.rank0.jsonl").read_text("utf-8").splitlines()[1:]
+    return [row["dur_ns"] for row in map(json.loads, lines) if row.get("profiler_state") == "recording"]
+
+
+def test_step_times_are_those_of_events_on_the_gpu(lab: Lab) -> None:
+    """The CPU launches a step of VGG-16 in 17 ms, for which the GPU takes 113 ms."""
+    text = (QUERIES / "summary" / "steps.sql").read_text("utf-8")
+    steps = lab.sql(text.replace("$runs", "[]").replace("$step_name", f"'{default_step_name()}'")).to_pylist()
+    counted = {row["run"]: row["step_ns"] for row in steps if row["number"] is not None}
+    for run in TRAINED:
+        _, middle, _ = timed_steps(run)
+        assert counted[run] == pytest.approx(middle, rel=0.05), run  # the log leaves out the time between steps
+    assert (timed_steps("vgg16-batch64")[1], counted["vgg16-batch64"]) == (113_493_408, 113_496_691)
+
+
+def test_utilization_is_of_the_time_that_the_gpu_takes(lab: Lab) -> None:
+    shapes = {"from": "shapes"}
+    (row,) = query(lab, "mfu", run="vgg16-batch64", **shapes)
+    assert (row["step_ns"], row["flop_per_step"], row["precision"]) == (113_721_253, 5_929_662_946_305, "fp32")
+    assert row["mfu_ratio"] == pytest.approx(5_929_662_946_305 / 113_721_253 / 66_908.16, rel=1e-9)
+
+
+def test_counted_flop_are_those_of_the_program(lab: Lab) -> None:
+    flop = {
+        run: sum(row["flop"] for row in query(lab, "roofline", run=run) if row["precision"] == "all")
+        for run in ("gemm-bf16-ncu", "triad-ncu", "resnet18-ncu")
+    }
+    assert flop["gemm-bf16-ncu"] == 2 * 2048**3
+    assert flop["triad-ncu"] == 2 * 2 * 4_194_304
+    per_sample = json.loads((DATA / "resnet18-batch16" / "run.json").read_text("utf-8"))["flop_per_sample"]
+    assert flop["resnet18-ncu"] / (16 * per_sample) == pytest.approx(1.024, abs=0.001)  # with norms and activations
+
+
+def test_kernels_stay_below_the_measured_ceilings(lab: Lab) -> None:
+    (product,) = [row for row in query(lab, "roofline", run="gemm-bf16-ncu") if row["precision"] == "tensor_bf16"]
+    assert (product["ceiling_source"], product["ceiling_basis"]) == ("measured", "sustained")
+    assert product["achieved_gflop_per_s"] == pytest.approx(2 * 2048**3 / 25_632, rel=1e-9)
+    assert product["of_ceiling_ratio"] == pytest.approx(0.987, abs=0.001)
+
+
+def test_copies_have_the_bytes_of_the_batches(lab: Lab) -> None:
+    rows = {row["run"]: row for row in query(lab, "memcpy_throughput") if row["src_memory"] == "Pinned"}
+    pictures, labels = 64 * 3 * 224 * 224 * 4, 64 * 8
+    for run in ("alexnet-batch64", "resnet18-batch64", "vgg16-batch64"):
+        assert (rows[run]["copies"], rows[run]["size_bytes"]) == (6, 3 * (pictures + labels))
+        assert 50 < rows[run]["throughput_gb_per_s"] < 64  # of PCIe 5.0 × 16
+
+
+def test_half_of_the_work_of_two_streams_overlaps(lab: Lab) -> None:
+    (row,) = query(lab, "kernel_concurrency", run="streams")
+    assert (row["kernels"], row["max_concurrent"]) == (60, 2)
+    assert row["concurrency_ratio"] == pytest.approx(1 / 3, abs=0.01)
+
+
+def test_replayed_kernels_take_as_long_as_launched_ones(lab: Lab) -> None:
+    sums = {
+        row["run"]: row["dur_ns"]
+        for row in lab.sql("select run, sum(dur_ns)::bigint as dur_ns from kernels group by run").to_pylist()
+    }
+    assert sums["transformer-bf16-graphs"] == pytest.approx(sums["transformer-bf16"], rel=0.001)
+
+
+def test_each_run_is_free_of_warnings(lab: Lab) -> None:
+    assert [(row["code"], row["run"]) for row in lab.doctor().to_pylist() if row["severity"] == "warning"] == []
