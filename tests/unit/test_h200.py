@@ -10,6 +10,7 @@ import tracelab
 from tests import stores
 from tracelab.client import Lab
 from tracelab.query.library import default_step_name
+from tracelab.report.summary.summarize import summarize
 from tracelab.resources import QUERIES
 
 DATA = Path(__file__).parents[2] / "data" / "h200"
@@ -51,6 +52,12 @@ def test_utilization_is_of_the_time_that_the_gpu_takes(lab: Lab) -> None:
     (row,) = query(lab, "mfu", run="vgg16-batch64", **shapes)
     assert (row["step_ns"], row["flop_per_step"], row["precision"]) == (113_721_253, 5_929_662_946_305, "fp32")
     assert row["mfu_ratio"] == pytest.approx(5_929_662_946_305 / 113_721_253 / 66_908.16, rel=1e-9)
+
+
+def test_a_summary_takes_flop_of_shapes_where_none_are_counted(lab: Lab) -> None:
+    transformer, vgg = summarize(lab.store, ("vgg16-batch64", "transformer-bf16"))
+    assert (vgg.figures[-1].text, transformer.figures[-1].text) == ("77.9 %", "≥ 22.3 %")
+    assert transformer.figures[-1].note.endswith("FLOPs by the shapes of ops, known of 86.8 % of the time")
 
 
 def test_counted_flop_are_those_of_the_program(lab: Lab) -> None:

@@ -31,6 +31,8 @@ GPU_NOT_RECORDED = "not recorded"
 WITHOUT_GPU = frozenset({NO_GPU, GPU_NOT_RECORDED})
 """Texts of the figure of a run without GPU activity."""
 _CLASSES = 4
+_SURE_COVERAGE = 0.9
+"""Share of the kernels' time with known FLOPs from which on `mfu` is no lower bound; its default, too."""
 _LEAST_UNKNOWN = 0.001
 _NO_LOADER = (
     "no step waits for a marked data loader; record the CPU side of a loop over PyTorch's DataLoader, or put a range "
@@ -227,12 +229,17 @@ def _mfu(rows: Rows, missing: Mapping[str, str]) -> Figure:
         peak = f"of {known[0]['peak_gflop_per_s'] / 1000:,.1f} TFLOP/s in {known[0]['precision']}"
         counted = {row["ncu_run"] for row in known} - {row["run"] for row in known} - {None}
         source = f"; FLOPs as counted in {', '.join(sorted(counted))}" if counted else ""
-        return Figure("MFU", mean, format_share(mean), f"{peak}, by the {known[0]['peak_source']} peak{source}")
+        least = min(row["matched_ratio"] or 0.0 for row in known)
+        is_bound = known[0]["flop_source"] == "shapes" and least < _SURE_COVERAGE
+        if known[0]["flop_source"] == "shapes":
+            source = "; FLOPs by the shapes of ops" + (f", known of {format_share(least)} of the time" * is_bound)
+        text = f"≥ {format_share(mean)}" if is_bound else format_share(mean)
+        return Figure("MFU", mean, text, f"{peak}, by the {known[0]['peak_source']} peak{source}")
     refused = sorted({str(row["refused"]) for row in rows if row["refused"]})
     reason = "; ".join(refused) if refused and "mfu" not in missing else "no FLOPs of its kernels are counted"
     return Figure(
         "MFU",
         None,
         "unknown",
-        f"{reason}; ingest ncu's counts, or query mfu with the options --flop-per-step and --peak-gflop-per-s",
+        f"{reason}; record shapes, ingest ncu's counts, or query mfu with --flop-per-step and --peak-gflop-per-s",
     )

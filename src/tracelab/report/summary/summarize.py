@@ -32,6 +32,7 @@ from tracelab.report.summary.figures import (
 from tracelab.report.summary.lead import Ceiling, FoundLeads, Lead
 from tracelab.report.summary.leads import find_leads
 from tracelab.report.summary.settings import LEAST_COMPARABLE, fetch_settings
+from tracelab.report.summary.utilization import add_by_shapes
 from tracelab.report.table_cache import cache_small_tables
 from tracelab.report.windows import create_windows, measured_times
 from tracelab.resources import QUERIES
@@ -142,7 +143,8 @@ def summarize_answers(
     each run by itself.
     """
     tables = {name: answer.table for name, answer in answers.items()}
-    missing = {name: answer.missing_reason for name, answer in answers.items() if answer.table is None}
+    tables["mfu"] = add_by_shapes(session, tables.get("mfu"))
+    missing = {name: answer.missing_reason for name, answer in answers.items() if tables[name] is None}
     windows = (tables.get(name) for name in ("gpu_breakdown", "cpu_breakdown", "step_breakdown"))
     create_windows(session.con, *windows)
     tables[STEPS] = execution.fetch_table(
