@@ -10,6 +10,9 @@
 -- needs = ["steps"]
 -- show = ["model", "variant", "batch_size", "base_machine", "machine", "base_ns", "this_ns", "speedup_factor"]
 -- chart = { kind = "bars", x = "model", y = ["base_ns", "this_ns"], labels = ["machine compared with[: {base_machine}]", "this machine[: {machine}]"], by = "dataset", panel = ["base_machine", "machine"] }
+-- hints = [
+--     { when = "lacks_machine_pairs($sweep, $model, $ignore)", text = "no two recordings differ in nothing but the machine; record the same settings on both, and name what else may differ by --ignore", empty = true },
+-- ]
 -- [params]
 -- sweep = { example = "generated-machines" }
 -- common = ["model"]

@@ -11,6 +11,9 @@
 -- needs = ["steps"]
 -- show = ["model", "batch_size", "layout", "base_value", "value", "base_step_ns", "step_ns", "step_factor"]
 -- chart = { kind = "bars", x = "model", y = ["base_step_ns", "step_ns"], labels = ["a step at the base value", "at this value"], by = "change" }
+-- hints = [
+--     { when = "lacks_setting_pairs($sweep, $model, $setting, $ignore)", text = "no two recordings differ in nothing but this setting; record a sweep over it, or name another one by --setting, and what else may differ by --ignore", empty = true },
+-- ]
 -- [params]
 -- sweep = { example = "generated-settings" }
 -- common = ["model"]

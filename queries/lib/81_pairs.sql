@@ -33,3 +33,24 @@ select
 from _ranked as c
 join _ranked as b on c.sweep is not distinct from b.sweep and c.alike = b.alike and b.place = 1
 where c.value <> b.value and (wanted_base is null or b.value = wanted_base);
+
+-- lacks_machine_pairs(of_sweep, of_model, ignore): no two cells with a speed differ in nothing but the machine.
+create or replace macro lacks_machine_pairs(of_sweep, of_model, ignore) as
+    not exists (
+        select 1
+        from cells as c
+        join run_speeds as s on c.run = s.run
+        where c.trained and s.step_ns is not null and matches(c.sweep, of_sweep) and matches(c.model, of_model)
+        group by settings_except(settings, ['machine', 'gpu'] || string_split(replace(coalesce(ignore, ''), ' ', ''), ','))
+        having count(distinct coalesce(settings['machine'], gpu, host)) > 1
+    );
+
+-- lacks_setting_pairs(of_sweep, of_model, setting, ignore): no two cells with a speed differ in nothing but the setting.
+create or replace macro lacks_setting_pairs(of_sweep, of_model, setting, ignore) as
+    not exists (
+        select 1
+        from cell_speeds
+        where samples_per_s is not null and matches(sweep, of_sweep) and matches(model, of_model)
+        group by sweep, settings_except(settings, [setting] || string_split(replace(coalesce(ignore, ''), ' ', ''), ','))
+        having count(distinct settings[setting]) > 1
+    );

@@ -81,3 +81,19 @@ def test_one_rank_on_one_host_answers_nothing_about_several(memory: MemoryStore,
     devices = [{"rank": rank, "device": 0, "host": f"node{rank}"} for rank in (0, 1)]
     memory.filled({"kernels": [kernel, *others], "annotations": [step], "devices": devices})
     assert execute.empty_answers(memory.con, [library.find(name)]) == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "others"),
+    [("machine_comparison", {"tags": [("machine", "b")]}), ("setting_effect", {"pin_memory": True})],
+)
+def test_recordings_that_differ_in_one_setting_answer_only_what_compares_that(
+    memory: MemoryStore, name: str, others: dict[str, object]
+) -> None:
+    run = {"run": "x", "model": "m", "batch_size": 8, "gpus": 0, "pin_memory": False, "tags": [("machine", "a")]}
+    step = {"run": "x", "rank": 0, "phase": "train", "epoch": 0, "step": 1, "start_ns": 0, "dur_ns": 100, "samples": 8}
+    memory.filled({"runs": [run, run | {"run": "y"}], "steps": [step, step | {"run": "y"}]})
+    assert execute.empty_answers(memory.con, [library.find(name)]) == {name}
+    memory.filled({"runs": [run, run | {"run": "y"} | others], "steps": [step, step | {"run": "y"}]})
+    assert execute.empty_answers(memory.con, [library.find(name)]) == set()
+    assert memory.run_query(library.find(name), {}).num_rows == 1
