@@ -45,7 +45,7 @@
 -- [[report.findings]]
 -- when = "unknown_ns > 0.2 * nullif(window_ns, 0)"
 -- by = "unknown_ns"
--- text = "[{where}: ]{reason}."
+-- text = "[{where}: ]what bounds the critical path is not known, because {reason}."
 -- advice = "Record synchronizations and events, and all ranks from one step on, as the guide of the critical path describes."
 -- ///
 with totals as (

@@ -150,6 +150,14 @@ def test_nothing_is_wider_than_the_window(chromium: Page, path: Path, width: int
     assert chromium.run("document.scrollingElement.scrollWidth") <= width
 
 
+def test_a_phone_shows_the_verdict_on_each_metric(chromium: Page, path: Path) -> None:
+    chromium.open(path, width=390, height=740)
+    cells = "[...document.querySelectorAll('#verdict > .scroll td.verdict')]"
+    edges = chromium.run(f"{cells}.map(cell => cell.getBoundingClientRect().right)")
+    assert edges
+    assert max(edges) <= 390
+
+
 def test_charts_follow_a_dark_theme(chromium: Page, path: Path) -> None:
     fills = []
     for dark in (False, True):

@@ -42,7 +42,7 @@ def render_verdict(session: ReportSession, compared: comparison.Comparison | str
 
 def _render(compared: comparison.Comparison) -> Iterator[str]:
     """Yield the verdict, what explains it, and tables, the details folded."""
-    verdict = escape_text(_signed(compared.main).capitalize())
+    verdict = escape_text(_signed(compared.main, opens_sentence=True))
     sentence = escape_text(sentences.verdict_sentence(compared))
     yield f'<p class="verdict {compared.verdict}"><b>{verdict}:</b> {sentence}</p>'
     for line in writers.opening_lines(compared):
@@ -67,7 +67,8 @@ def _table(caption: str, rows: Sequence[MetricRow]) -> str:
     )
 
 
-def _signed(row: MetricRow) -> str:
+def _signed(row: MetricRow, *, opens_sentence: bool = False) -> str:
     """Return a verdict with the sign of slower and faster."""
+    verdict = sentences.format_verdict(row)
     sign = _SIGNS.get(row.verdict) or _SIGNS.get(str(row.tendency), "")
-    return f"{sign} {sentences.format_verdict(row)}".strip()
+    return f"{sign} {verdict.capitalize() if opens_sentence else verdict}".strip()

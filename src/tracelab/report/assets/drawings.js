@@ -75,7 +75,7 @@ tracelab.drawings = (() => {
     const [names, top] = legend(columns.map((column) => column.name), width);
     return {
       grid: spec.signed
-        ? { left: gutter(spec, width), right: 64, top: top + 6, bottom: 44 }
+        ? { left: gutter(spec, width), right: 84, top: top + 6, bottom: 44 }
         : { left: 4, right: stacked ? 16 : 64, top: top + 6, bottom: 44, containLabel: true },
       legend: names,
       xAxis: { ...axis, min: shared ? 0 : limit.y?.least, max: shared ? 1 : limit.y?.most },
