@@ -8,7 +8,7 @@
 -- title = "Balance of ranks"
 -- needs = ["kernels"]
 -- subject = "communication"
--- show = ["run", "rank", "step", "term", "amount", "median_amount", "of_median_ratio", "difference_ns"]
+-- show = ["run", "rank", "step", "term", "unit", "amount", "median_amount", "of_median_ratio", "difference_ns"]
 -- chart = { kind = "grid", x = "rank", y = ["of_median_ratio"], labels = ["amount, as a multiple of the median"], by = "term", panel = ["run", "step"] }
 -- [params]
 -- common = ["run", "rank"]

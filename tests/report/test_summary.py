@@ -224,6 +224,8 @@ def test_a_finding_links_to_its_rank_and_step_in_a_timeline_that_is_drawn(first:
     place = f'<a href="#timeline" data-place="{first.run}" data-step="7" data-rank="2">Timeline</a>'
     assert place in render_summaries([run], named=False, drawn={first.run})
     assert "#timeline" not in render_summaries([run], named=False)
+    assert 'href="#' in render_summaries([run], named=False)
+    assert 'href="#' not in render_summaries([run], named=False, on_page=False)
 
 
 def test_a_run_that_is_not_there_is_refused(lab: Path) -> None:
@@ -259,7 +261,7 @@ def test_python_has_the_text_the_rows_and_html(lab: Path) -> None:
     assert repr(tracelab.open(lab).summary(["first"])) == repr(found)
     with pytest.raises(NoDataError, match="the store has no run 'fourth'"):
         tracelab.open(lab).summary(run="fourth")
-    assert "<dt>GPU busy" in found._repr_html_()
+    assert re.search(r"<dt>GPU busy<dd>[\d.]+ % <small>", found._repr_html_())
     assert found.rows.column_names[:5] == ["run", "kind", "name", "value", "unit"]
     units = {row["name"]: row["unit"] for row in found.rows.to_pylist()}
     assert units.pop("step time") == "ns"

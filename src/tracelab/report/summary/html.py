@@ -16,16 +16,19 @@ MOST_WHOLE = 4
 """Of more runs there is one table, and the summary of the run that is selected."""
 
 
-def render_summaries(summaries: Sequence[RunSummary], *, named: bool, drawn: Collection[str] = ()) -> str:
+def render_summaries(
+    summaries: Sequence[RunSummary], *, named: bool, drawn: Collection[str] = (), on_page: bool = True
+) -> str:
     """Render the summaries one after another, of many runs as a table; with the names of the runs if `named`.
 
-    `drawn` are the runs that have a timeline on the page, to which their findings link.
+    `drawn` are the runs that have a timeline on the page, to which their findings link. Without `on_page`, as in a
+    notebook, there are no sections to link to.
     """
     is_table = len(summaries) > MOST_WHOLE
     runs = "".join(
         part
         for at, each in enumerate(summaries)
-        for part in _render_run(at, each, named=named, is_hidden=is_table, is_drawn=each.run in drawn)
+        for part in _render_run(at, each, named=named, is_hidden=is_table, is_drawn=each.run in drawn, on_page=on_page)
     )
     return (_render_table(summaries) if is_table else "") + runs
 
@@ -70,7 +73,9 @@ def _render_rows(summaries: Sequence[RunSummary], caption: str) -> str:
     )
 
 
-def _render_run(position: int, summary: RunSummary, *, named: bool, is_hidden: bool, is_drawn: bool) -> Iterator[str]:
+def _render_run(
+    position: int, summary: RunSummary, *, named: bool, is_hidden: bool, is_drawn: bool, on_page: bool
+) -> Iterator[str]:
     heading = f"<h3>{escape_text(summary.run)}</h3>" if named else ""
     of_run = (
         f' data-only="{position}" hidden' if is_hidden else f' data-run="{escape_text(summary.run)}"' if named else ""
@@ -79,7 +84,7 @@ def _render_run(position: int, summary: RunSummary, *, named: bool, is_hidden: b
     yield "<dl class=figures>"
     for each in summary.figures:
         yield (
-            f"<div><dt>{escape_text(each.name)}<dd{' class=unknown' * (each.value is None)}>{escape_text(each.text)}"
+            f"<div><dt>{escape_text(each.name)}<dd{' class=unknown' * (each.value is None)}>{escape_text(each.text)} "
             f"<small>{render_prose(each.note)}</small></div>"
         )
     yield f"</dl><p>{escape_text(summary.work)}</p>" if summary.work else "</dl>"
@@ -94,7 +99,8 @@ def _render_run(position: int, summary: RunSummary, *, named: bool, is_hidden: b
         yield "</article>"
         return
     yield f"<p>What costs most, as shares of {describe_measured_time(summary)}:</p>"
-    rendered = [_render_lead(lead, summary.step_ns, summary.run if is_drawn else None) for lead in summary.leads]
+    drawn_run = summary.run if is_drawn else None
+    rendered = [_render_lead(lead, summary.step_ns, drawn_run, on_page=on_page) for lead in summary.leads]
     yield f"<ol class=leads>{''.join(rendered[:MOST_LEADS])}</ol>"
     if others := rendered[MOST_LEADS:]:
         yield f"<details class=more{' open' * summary.has_all}><summary>{len(others)} more of 1 % or more</summary>"
@@ -107,17 +113,17 @@ def _next_commands(summary: RunSummary) -> str:
     return f"<p>Next: {commands}</p>" if commands else ""
 
 
-def _render_lead(lead: Lead, step_ns: float | None, drawn_run: str | None) -> str:
+def _render_lead(lead: Lead, step_ns: float | None, drawn_run: str | None, *, on_page: bool) -> str:
     per_step = "" if step_ns is None else f" · {format_scaled(lead.rest * step_ns, Quantity.DURATION)} of a step"
     advice = f" <span class=advice>{lead.advice}</span>" if lead.advice else ""
+    evidence = f' <a href="#{lead.query}">Evidence</a>' if on_page else ""
+    sql = f' <a href="#sql-{lead.query}">SQL</a>' if on_page else ""
     return (
         f"<li><b class=share>{format_share(lead.rest)}{per_step}</b> {lead.sentence}{advice} "
-        f"<small>Next: <code>{escape_text(lead.next_command)}</code>{_what_if(lead)} "
-        f'<a href="#{lead.query}">Evidence</a>'
+        f"<small>Next: <code>{escape_text(lead.next_command)}</code>{_what_if(lead)}{evidence}"
         f"{_timeline_link(lead, drawn_run)}</small>"
         f"<details class=why><summary>Why?</summary> {render_prose(lead.evidence)}, "
-        f"by the rule <code>{escape_text(lead.finding.rule or lead.finding.when)}</code>. "
-        f'<a href="#sql-{lead.query}">SQL</a></details>'
+        f"by the rule <code>{escape_text(lead.finding.rule or lead.finding.when)}</code>.{sql}</details>"
     )
 
 

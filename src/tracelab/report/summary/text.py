@@ -41,7 +41,7 @@ class Summaries(tuple[RunSummary, ...]):
     def _repr_html_(self) -> str:
         from tracelab.report.summary.html import render_summaries
 
-        return render_summaries(self, named=True)
+        return render_summaries(self, named=True, on_page=False)
 
 
 def summary_lines(
