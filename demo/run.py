@@ -25,6 +25,9 @@ GPU = "data/generated/generated-4rank-ddp"
 JOB_RUN = "generated-8rank-pipeline"
 JOB = f"data/generated/{JOB_RUN}"
 SLOW_RANK = 2
+RECORDED = "data/h200"
+COUNTED_RUN, TRAINED_RUN = "resnet18-ncu", "alexnet-batch64"
+GENERATED, REAL = "generated data", "recorded data"
 TRUTH = ROOT / "data" / "generated" / "truth.json"
 
 Rows = list[dict[str, Any]]
@@ -39,12 +42,15 @@ class Query:
     explain: Callable[[Rows], str]
     params: dict[str, int | str | float] = field(default_factory=dict)
     has_chart: bool = True
+    data: str = GENERATED
+    options: tuple[str, ...] = ()
+    """Options of the table alone."""
 
     @property
     def command(self) -> list[str]:
         """Arguments of `tracelab` that run the query."""
-        options = [word for name, value in self.params.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-        return ["query", self.name, *options]
+        params = [word for name, value in self.params.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+        return ["query", self.name, *params, *self.options]
 
     @property
     def picture(self) -> Path:
@@ -134,6 +140,18 @@ def _explain_gain(rows: Rows) -> str:
     )
 
 
+def _explain_roofline(rows: Rows) -> str:
+    kernels = [row for row in rows if row["precision"] == "all"]
+    forward_ns = sum(row["dur_ns"] for row in kernels)
+    computing = [row for row in kernels if row["bound"] == "compute"]
+    most = max(computing, key=lambda row: row["dur_ns"])
+    return (
+        f"Kernels bound by arithmetic take {sum(row['dur_ns'] for row in computing) / forward_ns:.0%} of the forward "
+        f"pass. The longest of them reaches {most['of_ceiling_ratio']:.0%} of the "
+        f"{most['ceiling_gflop_per_s'] / 1000:.0f} TFLOP/s that fp32 products sustained on this model of GPU."
+    )
+
+
 QUERIES = (
     Query("gpu_breakdown", "Where does the time of each GPU go?", _explain_breakdown),
     Query("kernel_concurrency", "How much do kernels overlap?", _explain_concurrency),
@@ -154,6 +172,16 @@ JOB_QUERIES = (
         has_chart=False,
     ),
 )
+RECORDED_QUERIES = (
+    Query(
+        "roofline",
+        "How close do the kernels of ResNet-18 come to the limits of an H200?",
+        _explain_roofline,
+        {"run": COUNTED_RUN},
+        data=REAL,
+        options=("--limit", "6"),
+    ),
+)
 
 
 def main() -> None:
@@ -169,6 +197,9 @@ def main() -> None:
     check_answers(lab)
     ingest_job()
     for number, query in enumerate(JOB_QUERIES, len(QUERIES) + 2):
+        run_query(tracelab.open(STORE), number, query)
+    ingest_recorded()
+    for number, query in enumerate(RECORDED_QUERIES, len(QUERIES) + len(JOB_QUERIES) + 2):
         run_query(tracelab.open(STORE), number, query)
     list_pictures()
 
@@ -192,8 +223,17 @@ def ingest_job() -> None:
     run_tracelab(["ingest", JOB])
 
 
+def ingest_recorded() -> None:
+    print_heading("A real GPU", REAL)
+    print_note(
+        f"{RECORDED}: training on one NVIDIA H200, recorded by tracelab collect with PyTorch's profiler and ncu."
+    )
+    run_tracelab(["ingest", RECORDED])
+    run_tracelab(["summary", TRAINED_RUN])
+
+
 def run_query(lab: Lab, number: int, query: Query) -> None:
-    print_heading(f"{number} · {query.heading}", "generated data")
+    print_heading(f"{number} · {query.heading}", query.data)
     plot = ["--plot", str(query.picture)] if query.has_chart else []
     run_tracelab([*query.command, "--format", "table", *plot])
     print_note(query.explain(lab.query(query.name, **query.params).to_pylist()))
@@ -246,8 +286,8 @@ def list_pictures() -> None:
         "tracelab report --open",
     ):
         print(f"$ {line}")
-    print_heading("Pictures of the answers above", "generated data")
-    drawn = [query for query in (*QUERIES, *JOB_QUERIES) if query.has_chart]
+    print_heading("Pictures of the answers above")
+    drawn = [query for query in (*QUERIES, *JOB_QUERIES, *RECORDED_QUERIES) if query.has_chart]
     width = max(len(query.heading) for query in drawn)
     for query in drawn:
         print(f"  {query.heading:{width}}  {query.picture}")
