@@ -731,9 +731,10 @@ class Computation:
         return self.relations | {name: _read_query(name) for name in self.answers}
 
 
+_PATH_KERNELS = "with executions as not materialized (from path_kernels($run))"
 _PATH_RELATIONS = {
-    "collectives": "from path_collectives($run)",  # the first begins first, and this one takes longest
-    "gpu": "from path_gpu_rows($run)",
+    "collectives": f"{_PATH_KERNELS} from path_collectives('executions')",  # takes longest, so it begins first
+    "gpu": f"{_PATH_KERNELS} from path_gpu_rows('executions', $run)",
     "cpu": "from path_cpu_rows($run)",
     "syncs": "from path_syncs($run)",
     "steps": "from path_steps($run, $step_name)",
