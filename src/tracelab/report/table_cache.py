@@ -17,7 +17,7 @@ def cache_small_tables(con: duckdb.DuckDBPyConnection, store: Path, most_bytes: 
     sizes = _count_bytes(store)
     con.execute("create schema loaded").fetchall()
     total = 0
-    for name in sorted(sizes, key=lambda name: (sizes[name], name)):
+    for name in sorted(filter(sizes.get, sizes), key=lambda name: (sizes[name], name)):  # an empty one opens no file
         total += sizes[name]
         if total > most_bytes:
             return
