@@ -5,8 +5,7 @@
 -- synchronize, its other calls, calls of torch.distributed (ops of c10d, communication as well), other ops, calls of the
 -- operating system, annotated ranges, Python frames. These eight parts and `idle_or_unrecorded_ns` add up to `window_ns`. So a call counts as the call and not as the op around it, and a Python frame
 -- only where none of the others is open. A range that marks a step names no work: time that only a step covers is idle or
--- unrecorded, and so is a thread that sleeps. Where a range `Program start` of `tracelab collect run` precedes the steps,
--- the window begins with its end: imports and preparation of data are no part of it.
+-- unrecorded, and so is a thread that sleeps.
 -- /// query
 -- title = "CPU time breakdown"
 -- needs = ["ops", "api_calls", "annotations", "python_frames"]
@@ -79,16 +78,7 @@ names as materialized (  -- the expressions look at each distinct name once
     from (select name from op_kinds union select distinct name from marked)
     where layer is not null or is_step
 ),
-marked_steps as not materialized (
-    select m.run, m.source, m.rank, m.start_ns
-    from marked as m
-    join names as n using (name)
-    where n.is_step
-),
-starts as materialized (
-    from program_starts('marked', 'marked_steps')
-),
-layered_whole as not materialized (
+layered as not materialized (
     select o.run, o.source, o.rank, o.pid, o.tid, o.start_ns, o.end_ns, coalesce(n.layer, 5) as layer
     from executions as o
     left join names as n using (name)
@@ -106,9 +96,6 @@ layered_whole as not materialized (
     select run, source, rank, pid, tid, start_ns, end_ns, 8
     from python_frames
     where matches(run, $run) and matches(rank, $rank)
-),
-layered as not materialized (
-    from after_program_start('layered_whole', 'starts')
 ),
 seen as materialized (  -- the threads of a source; a NULL start or end of one without a row of valid times
     select

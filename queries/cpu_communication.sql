@@ -1,8 +1,7 @@
 -- Communication between processes on the CPU, by gloo, MPI or UCC, and how much of it no computing hides.
 -- A row is one run, rank and kind of collective; `all` is all of them together. A range whose name begins with gloo:, mpi: or
 -- ucc:, or with MPI_, is communication. A rank computes while an op runs on any of its threads that is neither of c10d nor of
--- the autograd engine, or a kernel on its GPU; exposed is the rest. The waiting for other ranks is included. Where a range
--- `Program start` of `tracelab collect run` precedes the steps, all begins at its end, as in `cpu_breakdown`.
+-- the autograd engine, or a kernel on its GPU; exposed is the rest. The waiting for other ranks is included.
 -- /// query
 -- title = "Communication on the CPU"
 -- needs = ["annotations", "ops"]
@@ -21,7 +20,7 @@
 -- dur_ns = "common"
 -- busy_ns = "Time in which one of them runs."
 -- exposed_ns = "Part of busy_ns in which the rank computes nothing."
--- window_ns = "First start to last end of the ops, kernels and communication of the rank, after the start of its program."
+-- window_ns = "First start to last end of the ops, kernels and communication of the rank."
 -- of_window_ratio = "busy_ns / window_ns."
 -- exposed_ratio = "exposed_ns / window_ns."
 -- exposed_kind = "Of all: the kind with most of exposed_ns."
@@ -52,9 +51,6 @@ with marked as (
 steps as materialized (
     from steps_of('marked', $step_name)
 ),
-starts as materialized (
-    from program_starts('marked', 'steps')
-),
 spans as (
     select run, source, rank, name, start_ns, end_ns, dur_ns from annotations
     where scope = 'cpu' and matches(run, $run) and matches(rank, $rank)
@@ -67,7 +63,7 @@ communication as materialized (
         run, source, rank, null::int as device, start_ns, end_ns, dur_ns,
         lower(regexp_extract(name, '^(gloo|mpi|ucc):|^(MPI)_', 0)) as prefix,
         cpu_collective(name) as collective
-    from after_program_start('spans', 'starts')
+    from spans
     where is_cpu_communication(name)
 ),
 parts as materialized (
@@ -81,7 +77,7 @@ labelled as (
 in_steps as materialized (
     from with_entered_step('labelled', 'steps')
 ),
-computing_whole as (
+computing as (
     select run, source, rank, null::int as device, start_ns, end_ns
     from ops
     where is_computing_op(name)
@@ -90,9 +86,6 @@ computing_whole as (
     select run, source, rank, null, start_ns, end_ns
     from kernels
     where run in (select run from communication) and matches(run, $run) and matches(rank, $rank)
-),
-computing as (
-    from after_program_start('computing_whole', 'starts')
 ),
 measured as (  -- in one sweep
     select run, source, rank, device, start_ns, end_ns, part from parts

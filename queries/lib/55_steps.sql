@@ -224,22 +224,21 @@ _changes as (
 select slot, dur_ns, layer
 from layers_in_slots('_changes', slots);
 
--- program_starts(marks, steps): where the start of a program ends that `tracelab collect run` recorded, of each source that
--- has steps (run, source, rank, start_ns) after it.
-create or replace macro program_starts(marks, steps) as table
-select m.run, m.source, m.rank, max(m.end_ns) as end_ns
-from query_table(marks) as m
-where m.name = 'Program start'
-    and exists (
-        select 1
-        from query_table(steps) as s
-        where s.run = m.run and s.source = m.source and s.rank = m.rank and s.start_ns >= m.end_ns
-    )
-group by m.run, m.source, m.rank;
-
--- after_program_start(relation, starts): the rows of a relation that end after the start of their program, from there on.
-create or replace macro after_program_start(relation, starts) as table
-select r.* replace (case when r.start_ns < p.end_ns then p.end_ns else r.start_ns end as start_ns)
-from query_table(relation) as r
-left join query_table(starts) as p on r.run = p.run and r.source = p.source and r.rank = p.rank
-where (r.end_ns > p.end_ns) is not false;
+-- program_starts(marks, pattern): the starts of programs that `tracelab collect run` recorded before a first step, of a
+-- relation of annotations (run, source, rank, pid, name, scope, start_ns, end_ns): the range `Program start` of each process
+-- that begins a step after it. The pattern is a regular expression that finds the names of steps.
+create or replace macro program_starts(marks, pattern) as table
+with _starts as materialized (
+    select run, source, rank, pid, start_ns, end_ns
+    from query_table(marks)
+    where name = 'Program start' and scope = 'cpu' and has_valid_interval(start_ns, end_ns)
+)
+select p.run, p.source, p.rank, p.pid, min(p.start_ns) as start_ns, max(p.end_ns) as end_ns
+from _starts as p
+where exists (
+    select 1
+    from query_table(marks) as s
+    where s.run = p.run and s.source = p.source and s.rank = p.rank and s.pid is not distinct from p.pid
+        and s.scope = 'cpu' and s.start_ns >= p.end_ns and regexp_matches(s.name, pattern)
+)
+group by p.run, p.source, p.rank, p.pid;

@@ -49,7 +49,7 @@ class Lab:
         """Check the time limit."""
         execution.check_timeout(self.timeout_s)
 
-    def scoped(
+    def scoped(  # noqa: PLR0913  one for each condition
         self,
         *,
         steps: str | None = None,
@@ -58,18 +58,20 @@ class Lab:
         to: str | None = None,
         stream: str | None = None,
         linked: bool = False,
+        after_start: bool = False,
         by: "By" = "launch",
     ) -> "Lab":
         """Return the store restricted to a part of each recording: `lab.scoped(steps="3-5").query("kernel_summary")`.
 
         `steps` and `stream` are numbers such as "3-5,8" or "10-"; `within` is a regular expression that finds the names
         of ranges, ops and nn.Modules; `from_` and `to` are times since the first event of the run, such as "350ms";
-        `linked` leaves out rows of GPUs whose launch was not recorded. Rows of GPUs count `by` the time of their launch
+        `linked` leaves out rows of GPUs whose launch was not recorded, `after_start` the start of a program that
+        `collect run` recorded, to the end of its first step. Rows of GPUs count `by` the time of their launch
         or of their execution. Raises UsageError for what cannot be read.
         """
         from tracelab.store.scope.request import Scope
 
-        scope = Scope(steps, within, from_, to, stream, linked, by)
+        scope = Scope(steps, within, from_, to, stream, linked, after_start, by)
         return replace(self, scope=scope if scope else None)
 
     def query(self, name: str, *, like: str | None = None, **params: spec.Value) -> Result:
@@ -135,6 +137,24 @@ class Lab:
             return []
         with self._library_session(query, params) as con, execution.translate_errors():
             return execute.find_hints(con, query, params)
+
+    def describe_starts(self, query: spec.Query, params: Mapping[str, spec.Value]) -> list[str]:
+        """Return which program starts the answer of a query includes that a scope can leave out, of run folders."""
+        if self.scope is not None or not _takes_scope(query, params):
+            return []
+        read, recorded = execute.read_runs(query, params), integrity.list_runs_with(self.store, ("runs", "annotations"))
+        runs = recorded if read is None else sorted(set(read) & set(recorded))
+        if not runs:
+            return []
+        from tracelab.store.scope import program_start
+
+        with (
+            session.connect(self.store, referenced=program_start.REFERENCED, read_runs=runs) as con,
+            integrity.explain_read_errors(self.store),
+            execution.translate_errors(),
+        ):
+            starts = program_start.find_program_starts(con, library.default_step_name(), runs)
+        return program_start.describe_included(starts)
 
     def sql(self, text: str) -> Result:
         """Run one SELECT over the store, in the sandbox of `tracelab sql`: `lab.sql("from runs").pl()`."""
@@ -244,21 +264,26 @@ class Lab:
             deadline=execution.Deadline(self.timeout_s),
         )
 
-    def _scope(self) -> "Scope | None":
-        """Return the scope as it was given."""
+    def _scope(self, *, whole: bool) -> "Scope | None":
+        """Return the scope as it was given; an empty one for whole recordings. Raises UsageError for both."""
         from tracelab.store.scope.request import Scope
 
+        if whole and self.scope is not None:
+            raise UsageError("whole=True includes all of a recording; open the store without a scope")
+        if whole:
+            return Scope()
         return self.scope if self.scope is None or isinstance(self.scope, Scope) else self.scope.scope
 
     def _refuse_scope(self, method: str) -> None:
         if self.scope is not None:
             raise UsageError(f"{method} reads whole recordings; open the store without a scope")
 
-    def summary(self, *runs: str | Sequence[str], run: str | None = None) -> "Summaries":
+    def summary(self, *runs: str | Sequence[str], run: str | None = None, whole: bool = False) -> "Summaries":
         """Summarize the store, or some runs of it: five figures, and the findings that cost most of the time.
 
         A name may be a shell pattern: `lab.summary("main-*")`. A list of names is as good as the names, and `run=` as
-        the name of one.
+        the name of one. The start of a program that `collect run` recorded, to the end of its first step, is left out,
+        unless the store has a scope, or `whole`.
         """
         from tracelab.report.summary import summarize, text
 
@@ -266,19 +291,20 @@ class Lab:
         names = _check_run_names(
             name for each in listed for name in (each if isinstance(each, list | tuple) else [each])
         )
-        return text.Summaries(summarize.summarize(self.store, names, aligned=bool(self.aligned), scope=self._scope()))
+        scope = self._scope(whole=whole)
+        return text.Summaries(summarize.summarize(self.store, names, aligned=bool(self.aligned), scope=scope))
 
-    def report(self, *runs: str, all_findings: bool = False) -> "Page":
+    def report(self, *runs: str, all_findings: bool = False, whole: bool = False) -> "Page":
         """Build the report of the store, or of some runs: shows in a notebook, and `.save("report.html")` writes it.
 
-        A name may be a shell pattern.
+        A name may be a shell pattern. Program starts are left out as by `summary`.
         """
         _check_run_names(runs)
         from tracelab.report.document import report
         from tracelab.report.page import Page
 
-        aligned = bool(self.aligned)
-        return Page(report(self.store, runs, aligned=aligned, all_findings=all_findings, scope=self._scope()))
+        aligned, scope = bool(self.aligned), self._scope(whole=whole)
+        return Page(report(self.store, runs, aligned=aligned, all_findings=all_findings, scope=scope))
 
     def plot(self, name: str, *, like: str | None = None, **params: spec.Value) -> "Figure":
         """Draw the chart of a query as a Matplotlib figure: `lab.plot("gpu_breakdown").savefig("breakdown.svg")`.
@@ -303,7 +329,12 @@ class Lab:
         step_name = params.get("step_name")
         name = None if step_name is None else str(step_name)
         with fetch.open_source(
-            self.store, [before, after], step_name=name, memory_limit=self.memory_limit, timeout_s=self.timeout_s
+            self.store,
+            [before, after],
+            step_name=name,
+            whole=True,
+            memory_limit=self.memory_limit,
+            timeout_s=self.timeout_s,
         ) as source:
             return kernel_groups.fetch_groups(source, before, after, name)
 
@@ -360,12 +391,14 @@ class Lab:
         noise_floor: float | None = None,
         allow_different: Sequence[str] = (),
         step_name: str | None = None,
+        whole: bool = False,
     ) -> "ComparisonResult":
         """Compare recordings of two versions: `lab.compare("main-*", "branch-*", fail_on="step_time > 3%").verdict`.
 
         A side is a run, a shell pattern of run names, or several of these. `noise_runs` are recordings of one version
         that measure the noise floor; `noise_floor` is a ratio that replaces 0.02 where there are none. The result has a
-        row for each metric, and the `.exit_code` of the command, with `strict` 4 where a gate is undecided. Raises
+        row for each metric, and the `.exit_code` of the command, with `strict` 4 where a gate is undecided. Program
+        starts are left out as by `summary`, unless `whole`. Raises
         NotComparableError where the sides differ in what `allow_different` does not name.
         """
         self._refuse_scope("compare")
@@ -386,6 +419,7 @@ class Lab:
             noise_floors.ASSUMED_FLOOR if noise_floor is None else noise_floor,
             tuple(allow_different),
             step_name,
+            whole,
         )
         compared = comparison.compare_runs(
             self.store, request, memory_limit=self.memory_limit, timeout_s=self.timeout_s
@@ -417,6 +451,13 @@ def _check_run_names(names: Iterable[object]) -> tuple[str, ...]:
             )
         checked.append(name)
     return tuple(checked)
+
+
+def _takes_scope(query: spec.Query, params: Mapping[str, spec.Value]) -> bool:
+    """Return whether a query with these values reads rows that a scope may leave out."""
+    from tracelab.store.scope.row_mask import has_place
+
+    return has_place(execute.needed_tables(query, execute.bind(query, params)))
 
 
 def _takes_others_for_idle(query: spec.Query) -> bool:

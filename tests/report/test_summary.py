@@ -508,28 +508,6 @@ def test_steps_of_a_run_folder_count_without_first_and_last_too(tmp_path: Path) 
     )
 
 
-@pytest.mark.parametrize("kernels", [0, 1])
-def test_the_recorded_start_of_a_program_is_named_and_no_finding(tmp_path: Path, kernels: int) -> None:
-    row = {"pid": 7, "tid": 7}
-    start = row | {"scope": "cpu", "name": "Program start", "start_ns": 0, "dur_ns": 9_000_000_000}
-    steps = [
-        row | {"scope": "cpu", "name": f"ProfilerStep#{at}", "start_ns": 9_000_000_000 + 100 * at, "dur_ns": 100}
-        for at in range(4)
-    ]
-    ops = [row | {"name": "aten::mm", "start_ns": 9_000_000_000 + 100 * at, "dur_ns": 95} for at in range(4)]
-    tables = {"annotations": [start, *steps], "ops": ops, "kernels": [KERNEL | {"start_ns": 0, "dur_ns": 5}] * kernels}
-    store = build_store(tmp_path / "lab", {name: rows for name, rows in tables.items() if rows})
-    (found,) = summarize(store)
-    part = "the figures of GPUs include it" if kernels else "the figures of the CPU leave it out"
-    assert found.start == (
-        f"The recording begins with the program's start, 9.000 s until its first step ended; {part}. "
-        "To record without it: tracelab collect run --wait 5 --active 10"
-    )
-    assert found.start in " ".join(" ".join(summary_lines([found], 100)).split())
-    assert kernels or found.window_ns == 400
-    assert kernels or [(each.query, each.rest) for each in found.leads] == [("cpu_breakdown", 0.05)]  # 4 * 5 of 400
-
-
 def test_a_summary_has_no_two_empty_lines(tmp_path: Path) -> None:
     metrics = [{"launch": 0, "device": 0, "kernel": "k", "metric": "dram__bytes.sum", "value": 7.0}]
     lines = list(summary_lines(summarize(build_store(tmp_path / "lab", {"kernel_metrics": metrics})), 100))

@@ -111,6 +111,7 @@ def count(store: Path, table: str, **scope: Any) -> int:
         ({"from_": "0.115us", "to": "150"}, ["mm"]),
         ({"to": "115ns", "by": "execution"}, ["unlinked", "late"]),
         ({"from_": "0", "to": "126ns", "by": "execution"}, ["unlinked", "late", "mm"]),
+        ({"after_start": True}, ["unlinked", "late", "mm", "mm_backward", "sum"]),
     ],
 )
 def test_kernels_count_where_they_were_launched_or_ran(
@@ -137,6 +138,110 @@ def test_rows_of_a_cpu_count_where_they_begin(two_steps: Path, scope: dict[str, 
     lab = Lab(two_steps).scoped(**scope)
     columns = ", ".join(f"(select count(*) from {table}) as {table}" for table in counts)
     assert lab.sql(f"select {columns}").to_pylist() == [counts]
+
+
+# Two processes of rank 0, and one of rank 1: the first records its start, to 100.
+STARTED: dict[str, list[dict[str, Any]]] = {
+    "annotations": [
+        mark(0, 100, "Program start"),
+        mark(100, 50, "ProfilerStep#1"),
+        mark(100, 50, "ProfilerStep#1", pid=20),
+        mark(0, 100, "Program start", pid=30, rank=1),
+        mark(10, 20, "step 0", pid=30, rank=1),
+    ],
+    "ops": [
+        on(MAIN, 20, name="aten::randn"),
+        on(MAIN, 100, name="aten::mm"),
+        on(MAIN, 20, name="aten::randn", pid=20),
+        on(MAIN, 20, name="aten::randn", pid=30, rank=1),
+    ],
+    "api_calls": [call(80, 1), call(100, 2), call(170, 3)],
+    "kernels": [
+        work(85, "early", 1),
+        work(105, "mm", 2),
+        work(115, "late", 1, stream=20),
+        work(180, "replay", 3),
+        work(99, "unlinked"),
+        work(100, "unlinked"),
+        work(20, "other process") | {"pid": 20},
+        work(20, "other rank") | {"pid": 30, "rank": 1},
+    ],
+    "memory_events": [{"pid": 10, "tid": MAIN, "time_ns": at, "size_bytes": 8} for at in (99, 100)],
+}
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_store(tmp_path_factory.mktemp("started") / "lab", STARTED)
+
+
+@pytest.mark.parametrize(
+    ("scope", "expected"),
+    [
+        ({}, ["mm", "other process", "other rank", "replay", "unlinked"]),
+        ({"by": "execution"}, ["late", "mm", "other process", "other rank", "replay", "unlinked"]),
+        ({"steps": "1"}, ["mm", "unlinked"]),
+        ({"linked": True}, ["mm", "replay"]),
+        ({"stream": "20", "by": "execution"}, ["late"]),
+        ({"from_": "10ns", "to": "105ns"}, ["mm", "other process", "other rank", "unlinked"]),
+        ({"within": "randn", "by": "execution"}, ["other process", "other rank"]),
+    ],
+)
+def test_the_start_of_a_program_is_left_out_of_its_process(
+    started: Path, scope: dict[str, Any], expected: list[str]
+) -> None:
+    """Kernels count by their launch: `late` runs behind the start that launched it. No step follows rank 1's start."""
+    rows = Lab(started).scoped(after_start=True, **scope).sql("select name from kernels order by name").to_pylist()
+    assert [each["name"] for each in rows] == expected
+
+
+def test_rows_of_a_cpu_count_from_the_end_of_the_start(started: Path) -> None:
+    counts = {table: count(started, table, after_start=True) for table in ("annotations", "ops", "memory_events")}
+    assert counts == {"annotations": 4, "ops": 3, "memory_events": 1}
+
+
+@pytest.mark.parametrize("by", ["launch", "execution"])
+def test_what_is_left_out_with_a_start_and_the_rest_add_up_to_the_whole(started: Path, by: Any) -> None:
+    whole, lab = Lab(started), Lab(started).scoped(after_start=True, by=by)
+    parts = [
+        lab.sql(f"select count(*) as n, sum(dur_ns)::bigint as ns from {table}").to_pylist()[0]
+        for table in ("gpu_activity", "out_of_scope_activity")
+    ]
+    (all_rows,) = whole.sql("select count(*) as n, sum(dur_ns)::bigint as ns from gpu_activity").to_pylist()
+    assert {name: parts[0][name] + parts[1][name] for name in all_rows} == all_rows == {"n": 8, "ns": 240}
+    assert parts[1]["n"] == {"launch": 3, "execution": 2}[by]
+
+
+def test_the_sentence_has_the_length_of_the_start(started: Path, two_steps: Path, tmp_path: Path) -> None:
+    def note(store: Path) -> str:
+        return Lab(store).scoped(after_start=True).query("kernel_summary").notes[0].partition(";")[0]
+
+    ranks = [{name: [row | {"rank": rank} for row in rows] for name, rows in STARTED.items()} for rank in range(2)]
+    both = {name: [*ranks[0][name], *ranks[1][name]] for name in STARTED}
+    both["annotations"][0]["dur_ns"] = 90
+    assert note(started) == "Scope: after the program's start of 100 ns"
+    assert note(build_store(tmp_path / "lab", both)) == "Scope: after the starts of 2 programs of 90 ns to 100 ns"
+    assert note(two_steps) == "Scope: after the program's start (none precedes a recorded step)"
+    with pytest.raises(NoDataError, match="no row lies in the scope: after the program's start of 100 ns, to 10ns"):
+        Lab(started).scoped(after_start=True, to="10ns").query("kernel_summary")
+
+
+def test_options_of_a_scope_are_those_of_the_command() -> None:
+    scope = Scope(steps="1", linked=True, after_start=True, by="execution")
+    assert scope.options == ("--steps", "1", "--linked", "--after-start", "--scope-by", "execution")
+    assert Scope(after_start=True)
+    assert not Scope(by="execution")
+
+
+def test_a_query_of_a_run_folder_names_the_start_that_it_includes(started: Path, tmp_path: Path) -> None:
+    def notes(store: Path, *options: str) -> str:
+        return CliRunner().invoke(main, ["query", "gpu_breakdown", "--store", str(store), *options]).stderr
+
+    recorded = build_store(tmp_path / "lab", STARTED | {"runs": [{"profiler": "kineto"}]})
+    sentence = "The answer includes the program's start of r, 100 ns; --after-start leaves it out.\n"
+    assert notes(recorded) == notes(recorded, "--run", "r") == sentence
+    assert notes(recorded, "--after-start").startswith("Scope: after the program's start of 100 ns; ")
+    assert notes(started) == ""
 
 
 def test_every_query_has_the_scope_and_says_so(two_steps: Path) -> None:
@@ -454,8 +559,13 @@ def random_recording(seed: int) -> Recording:
         for at in range(4)
     ]
     names = ["forward", "backward", "aten::mm"]
+    start = {"source": "s0", "pid": 10, "tid": 1, "name": "Program start", "scope": "cpu", "start_ns": 1, "dur_ns": 33}
     return {
-        "annotations": [*steps, *(host(name=rng.choice(names), scope=rng.choice(["cpu", "gpu"])) for _ in range(12))],
+        "annotations": [
+            start,
+            *steps,
+            *(host(name=rng.choice(names), scope=rng.choice(["cpu", "gpu"])) for _ in range(12)),
+        ],
         "ops": [
             host(name=rng.choice(names), sequence_number=rng.choice([*range(8), None]), forward_tid=rng.choice([0, 1]))
             for _ in range(20)
@@ -510,6 +620,15 @@ class Oracle:
         )
         ends = [*(start for start, _, _ in marks[1:]), *(end for _, end, _ in marks[-1:])]
         return [(m[0], end) for m, end in zip(marks, ends, strict=True) if self.numbers_in(self.scope.steps, m[2])]
+
+    def start_of(self, each: Mapping[str, Any]) -> int:
+        """Return where the start of a row's program ends."""
+        ends = [
+            mark["start_ns"] + mark["dur_ns"]
+            for mark in self.recording["annotations"]
+            if mark["name"] == "Program start" and self.same(mark, each, ("source",))
+        ]
+        return max(ends, default=-1)
 
     def same(self, one: Mapping[str, Any], other: Mapping[str, Any], keys: tuple[str, ...]) -> bool:
         return all(one.get(key) == other.get(key) for key in keys)
@@ -582,6 +701,8 @@ class Oracle:
         if first is not None and self.scope.by == "launch":
             at = first["start_ns"]
             tid = {call["tid"] for call in calls if call["start_ns"] == at}.pop()
+        if self.scope.after_start and at < self.start_of(each):
+            return False
         if self.scope.linked and launches and first is None:
             return False
         if self.scope.stream is not None and on_gpu and not self.numbers_in(self.scope.stream, each.get("stream")):
@@ -629,6 +750,7 @@ SCOPES = st.builds(
     to=st.sampled_from([None, None, "50ns", "90ns"]),
     stream=st.sampled_from([None, None, "7", "20-"]),
     linked=st.booleans(),
+    after_start=st.booleans(),
     by=st.sampled_from(["launch", "execution"]),
 )
 

@@ -73,6 +73,7 @@ def _exit_with_a_code_of_its_own() -> Iterator[None]:
     help="Compare although the sides differ in gpu, gpus, ranks, batch_size, shapes, …; repeatable.",
 )
 @click.option("--step-name", metavar="REGEX", help="A range is a step where this regular expression finds its name.")
+@click.option("--whole", is_flag=True, help=options.WHOLE.help)
 @click.option("--all", "everything", is_flag=True, help="Also list details that change by less than 1 % of the step.")
 @click.option(
     "--format", "fmt", type=click.Choice(FORMATS), help="Output format.  [default: by suffix of -o, else table]"
@@ -86,8 +87,9 @@ def _exit_with_a_code_of_its_own() -> Iterator[None]:
 def command(  # noqa: PLR0913  one for each option
     ctx: click.Context, /, base: str | None, candidate: str | None, *, base_runs: tuple[str, ...],
     candidate_runs: tuple[str, ...], noise_runs: tuple[str, ...], noise_floor: float | None, fail_on: tuple[str, ...],
-    strict: bool, allow_different: tuple[str, ...], step_name: str | None, everything: bool, fmt: str | None,
-    output: Path | None, force: bool, store: str | None, memory_limit: str | None, timeout_s: float | None,
+    strict: bool, allow_different: tuple[str, ...], step_name: str | None, whole: bool, everything: bool,
+    fmt: str | None, output: Path | None, force: bool, store: str | None, memory_limit: str | None,
+    timeout_s: float | None,
 ) -> None:  # fmt: skip
     """Compare CANDIDATE with BASE: is it faster, slower, or the same, and by how much?
 
@@ -132,6 +134,7 @@ def command(  # noqa: PLR0913  one for each option
             noise_floor=None if noise_floor is None else noise_floor / 100,
             allow_different=allow_different,
             step_name=step_name,
+            whole=whole,
         )
     except (NotComparableError, NoDataError) as error:
         if output is not None or chosen != "table":

@@ -50,14 +50,24 @@ SCOPE: tuple[click.Option, ...] = (
     click.Option(["--stream"], metavar="N", help="Only rows of the GPU on these streams, such as 7 or 7,20-24."),
     click.Option(["--linked"], is_flag=True, help="Only rows of the GPU whose launch was recorded."),
     click.Option(
+        ["--after-start"],
+        is_flag=True,
+        help="Only what follows the first step of a program, where `collect run` recorded its start.",
+    ),
+    click.Option(
         ["--scope-by"],
         type=click.Choice(("launch", "execution")),
         default="launch",
         show_default=True,
-        help="The time at which a row of the GPU counts for --steps, --within, --from and --to.",
+        help="The time at which a row of the GPU counts for --steps, --within, --from, --to and --after-start.",
     ),
 )
 """The part of each recording that an answer is about; names of the fields of `Scope`, but for scope_by."""
+WHOLE = click.Option(
+    ["--whole"],
+    is_flag=True,
+    help="Include the start of a program that `collect run` recorded; by default only what follows its first step.",
+)
 MEMORY_LIMIT = click.Option(
     ["--memory-limit"],
     metavar="SIZE",

@@ -219,10 +219,17 @@ class _SharedOption(click.Option):
 
 
 def take_scope(values: dict[str, Any]) -> "Scope | None":
-    """Remove the options of the scope from the values of a command, and return the scope that they make."""
+    """Remove the options of the scope from the values of a command, and return the scope that they make.
+
+    With --whole that is an empty one. Raises UsageError for that beside a scope.
+    """
     given = {str(option.name): values.pop(str(option.name), None) for option in options.SCOPE}
-    if not any(given[name] for name in given if name != "scope_by"):
+    is_whole = values.pop(str(options.WHOLE.name), False)
+    is_scoped = any(given[name] for name in given if name != "scope_by")
+    if not is_whole and not is_scoped:
         return None
+    if is_whole and is_scoped:
+        raise UsageError("--whole includes all of a recording, and other options restrict it; omit one of them")
     from tracelab.store.scope.request import Scope
 
     return Scope(**{"by" if name == "scope_by" else name: value for name, value in given.items() if value is not None})
@@ -280,7 +287,7 @@ def _run_query(query: "Query", values: dict[str, Any], options: dict[str, Any]) 
     elif answer is not None:
         with lab.open_query(query, values) as rows:
             _emit_selected(rows, selection, answer)
-    for note in [*notes, *lab.find_hints(query, values)]:
+    for note in [*notes, *lab.find_hints(query, values), *lab.describe_starts(query, values)]:
         print_lines(note, err=True)
 
 

@@ -23,7 +23,7 @@ Examples:
 _DEFAULT = Path("report.html")
 
 
-@click.command(epilog=_EPILOG, params=[options.STORE, options.ALIGNED, *options.SCOPE])
+@click.command(epilog=_EPILOG, params=[options.STORE, options.ALIGNED, *options.SCOPE, options.WHOLE])
 @click.option(
     "--run",
     "runs",
@@ -59,6 +59,8 @@ def command(
     **scope: Any,  # noqa: ANN401  options have all types
 ) -> None:
     """Write the store as one HTML file: summary, findings, charts, tables, definitions and SQL.
+
+    Where `collect run` recorded the start of a program, only what follows its first step counts; --whole includes all.
 
     The file loads and sends nothing: it opens from disk, and can be mailed or archived.
 

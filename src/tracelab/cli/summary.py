@@ -26,7 +26,9 @@ Examples:
 """
 
 
-@click.command(epilog=_EPILOG, params=[options.STORE, *options.TEXT_OUTPUT, options.ALIGNED, *options.SCOPE])
+@click.command(
+    epilog=_EPILOG, params=[options.STORE, *options.TEXT_OUTPUT, options.ALIGNED, *options.SCOPE, options.WHOLE]
+)
 @click.argument("names", nargs=-1, metavar="[RUN]…")
 @click.option(
     "--run",
@@ -59,6 +61,8 @@ def command(
     those are listed that lose most to a cause, or whose step time is unlike that of runs with the same settings.
     With --all-findings each run is listed whole.
 
+    Where `collect run` recorded the start of a program, only what follows its first step counts; --whole includes all.
+
     """
     if names and runs:
         raise UsageError("runs were given both as arguments and as --run; use one of the two")
@@ -70,7 +74,7 @@ def command(
     from tracelab.store.session import open_store
 
     summaries = summarize(open_store(store), names or runs, aligned=aligned, all_findings=all_findings, scope=scope)
-    if scope is not None:
+    if scope:
         print_lines(f"Scope: {shlex.join(scope.options)}", err=True)
     if answer.fmt != "table":
         answer.emit(summary_rows(summaries))

@@ -35,6 +35,8 @@ class Request:
     assumed_floor: float = ASSUMED_FLOOR
     allow_different: tuple[str, ...] = ()
     step_name: str | None = None
+    whole: bool = False
+    """Whether to include the starts of programs."""
 
     def __post_init__(self) -> None:
         """Check the noise floor. Raises UsageError for one below 0."""
@@ -100,7 +102,12 @@ def compare_runs(
     _check_request(request)
     runs = list(dict.fromkeys([*request.base, *request.candidate, *request.noise]))
     with fetch.open_source(
-        store, runs, step_name=request.step_name, memory_limit=memory_limit, timeout_s=timeout_s
+        store,
+        runs,
+        step_name=request.step_name,
+        whole=request.whole,
+        memory_limit=memory_limit,
+        timeout_s=timeout_s,
     ) as source:
         return compare_source(source, request)
 
@@ -163,6 +170,7 @@ def compare_source(source: fetch.Source, request: Request) -> Comparison:
         tuple(notes.list_warnings(unit, matching, facts, rows[0].metric, sides)),
         (
             *notes.list_notes(unit, matching, facts, sides, rows),
+            *notes.describe_starts(source.starts_ns),
             *(notes.describe_unassigned(answers.gpu_rows, runs) if unit == RANGES else []),
         ),
         is_trimmed,

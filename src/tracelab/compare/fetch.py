@@ -1,10 +1,11 @@
 """Fetch what is compared of some runs with SQL: steps, GPU rows, ops, memory, and the facts of each recording."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import duckdb
@@ -15,6 +16,7 @@ from tracelab.errors import NoDataError
 from tracelab.query import execute, library
 from tracelab.resources import QUERIES
 from tracelab.store import execution, integrity, session
+from tracelab.store.scope.program_start import AFTER_START, REFERENCED, find_program_starts, lengths_before_steps
 
 _FOLDER = QUERIES / "compare"
 _LIBRARY = ("gpu_breakdown", "memory_peak")
@@ -45,8 +47,14 @@ class Source:
     """A session with the rows of the compared runs, and how to run its statements."""
 
     def __init__(
-        self, con: duckdb.DuckDBPyConnection, step_name: str | None = None, timeout_s: float | None = None
+        self,
+        con: duckdb.DuckDBPyConnection,
+        step_name: str | None = None,
+        timeout_s: float | None = None,
+        starts_ns: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
+        self.starts_ns = starts_ns
+        """How long the program starts are that are left out, by run."""
         self._con = con
         self._deadline = execution.Deadline(timeout_s)
         self._step_name = step_name if step_name is not None else library.default_step_name()
@@ -110,19 +118,33 @@ def open_source(
     runs: Sequence[str],
     *,
     step_name: str | None = None,
+    whole: bool = False,
     memory_limit: str | None = None,
     timeout_s: float | None = None,
 ) -> Iterator[Source]:
-    """Open a store with the rows of these runs only."""
+    """Open a store with the rows of these runs only, without the starts of programs unless `whole`."""
     texts = [_own_sql(path.stem) for path in sorted(_FOLDER.glob("*.sql"))]
     texts += [execute.referenced_sql(library.find(name)) for name in _LIBRARY]
-    with session.connect(store, referenced="\n".join([*texts, _MEMORY_PEAKS, _KERNEL_CLASSES]), runs=runs) as con:
-        con.execute("set enable_progress_bar = false").fetchall()
-        execution.limit_memory(con, memory_limit)
+    referenced = "\n".join([*texts, _MEMORY_PEAKS, _KERNEL_CLASSES, REFERENCED])
+    with ExitStack() as opened:
+        con = opened.enter_context(session.connect(store, referenced=referenced, runs=runs))
         if step_name is not None:
             execute.check_pattern(con, "step-name", step_name)
+        names = step_name if step_name is not None else library.default_step_name()
+        starts_ns = {} if whole else lengths_before_steps(find_program_starts(con, names, runs))
+        if starts_ns:
+            from tracelab.store.scope.row_mask import select_rows
+
+            con.close()
+            started = list(starts_ns)
+            mask = select_rows(
+                store, AFTER_START, step_name=names, referenced=referenced, runs=started, memory_limit=memory_limit
+            )
+            con = opened.enter_context(session.connect(store, referenced=referenced, runs=runs, mask=mask))
+        con.execute("set enable_progress_bar = false").fetchall()
+        execution.limit_memory(con, memory_limit)
         with integrity.explain_read_errors(store):
-            yield Source(con, step_name, timeout_s)
+            yield Source(con, step_name, timeout_s, starts_ns)
 
 
 def list_runs(store: Path) -> list[str]:

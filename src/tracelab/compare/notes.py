@@ -1,6 +1,6 @@
 """Sentences about what a comparison rests on, and what limits it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
@@ -81,6 +81,14 @@ def list_notes(
             "side: where they are close, one may rise while the other falls."
         )
     return notes
+
+
+def describe_starts(starts_ns: Mapping[str, int]) -> list[str]:
+    """Return which program starts are left out, by run."""
+    if not starts_ns:
+        return []
+    parts = [f"{run} ({format_scaled(length_ns, Quantity.DURATION)})" for run, length_ns in starts_ns.items()]
+    return [f"The start of the program is left out of {', '.join(parts)}; --whole includes it."]
 
 
 def describe_unassigned(gpu_rows: pl.DataFrame, runs: Sequence[str]) -> list[str]:

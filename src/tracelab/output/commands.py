@@ -16,6 +16,12 @@ class StoreCommands:
     """Whether the times of all ranks are on one clock, which the commands then request, too."""
     scope_options: tuple[str, ...] = ()
     """The options that restrict commands to a part of each recording."""
+    unscoped_queries: frozenset[str] = frozenset()
+    """Queries that take no scope: they read nothing with a place in a recording."""
+    started_runs: frozenset[str] = frozenset()
+    """Runs whose program start summary and report leave out by default, and a query only on request."""
+    is_whole: bool = False
+    """Whether summary, report and comparison keep program starts, which takes an option."""
 
     def query(self, name: str, **params: object) -> str:
         """Return the command that runs a query; parameters of None are left out."""
@@ -25,22 +31,28 @@ class StoreCommands:
             if value is not None
             for word in (f"--{param.replace('_', '-')}", str(value))
         ]
-        return self._render("query", name, *options, *self._shared_options())
+        run = params.get("run")
+        starts = self.started_runs if run is None else self.started_runs & {str(run)}
+        scope = (*self.scope_options, *(("--after-start",) if starts else ()))
+        return self._render("query", name, *options, *self._clock(), *(() if name in self.unscoped_queries else scope))
 
     def summary(self, *options: str) -> str:
         """Return the command that prints the summary."""
-        return self._render("summary", *options, *self._shared_options())
+        return self._render("summary", *options, *self._clock(), *self.scope_options, *self._whole())
 
     def report(self, *options: str) -> str:
         """Return the command that writes the report."""
-        return self._render("report", *options, *self._shared_options())
+        return self._render("report", *options, *self._clock(), *self.scope_options, *self._whole())
 
     def compare(self, base: str, candidate: str) -> str:
         """Return the command that compares two runs."""
-        return self._render("compare", base, candidate)
+        return self._render("compare", base, candidate, *self._whole())
 
-    def _shared_options(self) -> tuple[str, ...]:
-        return (*(("--aligned",) if self.aligned else ()), *self.scope_options)
+    def _clock(self) -> tuple[str, ...]:
+        return ("--aligned",) if self.aligned else ()
+
+    def _whole(self) -> tuple[str, ...]:
+        return ("--whole",) if self.is_whole else ()
 
     def _render(self, *words: str) -> str:
         is_default = self.store is None or self.store == schema.store_path(None)

@@ -2,8 +2,9 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
@@ -19,6 +20,12 @@ from tracelab.query.report_rules import Finding
 from tracelab.query.spec import Query, Value
 from tracelab.store import execution, integrity, session
 from tracelab.store.alignment import Alignment, measure
+from tracelab.store.scope.program_start import (
+    AFTER_START,
+    ProgramStart,
+    find_program_starts,
+    lengths_before_steps,
+)
 from tracelab.store.scope.request import Scope
 
 if TYPE_CHECKING:
@@ -57,6 +64,10 @@ class ReportSession:
     """What moves the times of ranks; None where they are as recorded."""
     mask: "RowMask | None" = None
     """The rows of the scope that the report is about; None for whole recordings."""
+    scope: Scope | None = None
+    """The scope that was requested, an empty one for whole recordings; None for all but program starts."""
+    starts: Mapping[str, ProgramStart] = field(default_factory=dict)
+    """The recorded starts of programs by run."""
     all_findings: bool = False
     """Whether rows within the threshold of a rule have findings, too, from the least share of the measured time on."""
 
@@ -68,13 +79,28 @@ class ReportSession:
     @property
     def commands(self) -> StoreCommands:
         """Return the commands that read the same store with the same clocks and the same scope."""
-        scope_options = self.mask.scope.options if self.mask else ()
-        return StoreCommands(self.store, aligned=self.alignment is not None, scope_options=scope_options)
+        is_default = self.scope is None and self.mask is not None
+        return StoreCommands(
+            self.store,
+            aligned=self.alignment is not None,
+            scope_options=self.scope.options if self.scope else (),
+            unscoped_queries=_unscoped_queries() if self.mask else frozenset(),
+            started_runs=frozenset(self.starts_out_ns if is_default else ()),
+            is_whole=self.scope is not None and not self.scope and bool(self.starts),
+        )
 
     @property
     def notes(self) -> list[str]:
         """Return sentences about all answers: how clocks were aligned, and the scope."""
-        return [*(self.alignment.notes if self.alignment else ()), *((self.mask.note,) if self.mask else ())]
+        of_runs = f"Scope of {', '.join(self.starts_out_ns)}:"
+        is_of_some = self.scope is None and self.several
+        scope = [self.mask.note.replace("Scope:", of_runs, 1) if is_of_some else self.mask.note] if self.mask else []
+        return [*(self.alignment.notes if self.alignment else ()), *scope]
+
+    @property
+    def starts_out_ns(self) -> dict[str, int]:
+        """Return how long the program starts are that are out of scope because a first step follows, by run."""
+        return lengths_before_steps(self.starts) if self.mask is not None and self.mask.scope.after_start else {}
 
     def findings_of(self, query: Query) -> tuple[Finding, ...]:
         """Return the findings of a query's header; if all are requested, then those within their thresholds, too."""
@@ -210,25 +236,30 @@ def open_report_session(
 ) -> Iterator[ReportSession]:
     """Open the store, its clocks aligned on request, restricted to a scope on request.
 
-    A run may be a shell pattern. Raises NoDataError if the store lacks one of the runs, and where the scope is empty.
+    A run may be a shell pattern. Without a scope, the starts of programs that precede a step are left out; with an
+    empty one, nothing is. Raises NoDataError if the store lacks one of the runs, and where the scope is empty.
     """
     if any(map(execute.is_pattern, runs)):
         with session.connect(store, referenced="sources") as con, integrity.explain_read_errors(store):
             runs = execute.expand_runs(execute.stored_runs(con), runs, "run")
     alignment = measure(store, runs) if aligned else None
     mask = _choose_rows(store, runs, scope, alignment)
-    with (
-        session.connect(store, alignment=alignment, mask=mask) as con,
-        integrity.explain_read_errors(store),
-        execution.translate_errors(),
-    ):
-        con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
+    with ExitStack() as opened:
+        con = opened.enter_context(session.connect(store, alignment=alignment, mask=mask))
+        opened.enter_context(integrity.explain_read_errors(store))
+        opened.enter_context(execution.translate_errors())
         known = execute.stored_runs(con)
         for run in runs:
             execute.check_run(known, run)
-        yield ReportSession(
-            con, store, tuple(dict.fromkeys(runs)), tuple(sorted(set(runs) or known)), alignment, mask=mask
-        )
+        starts = find_program_starts(con, library.default_step_name(), runs)
+        started = tuple(lengths_before_steps(starts))
+        if scope is None and started:
+            con.close()
+            mask = _choose_rows(store, started, AFTER_START, alignment)
+            con = opened.enter_context(session.connect(store, alignment=alignment, mask=mask))
+        con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
+        names = tuple(sorted(set(runs) or known))
+        yield ReportSession(con, store, tuple(dict.fromkeys(runs)), names, alignment, mask, scope, starts)
 
 
 def _drop_shown_runs(answer: pa.Table, run: Value, selected: Collection[str], before: Iterable[pa.Table]) -> pa.Table:
@@ -248,6 +279,13 @@ def _choose_rows(
     from tracelab.store.scope.row_mask import select_rows
 
     return select_rows(store, scope, step_name=library.default_step_name(), runs=runs or None, alignment=alignment)
+
+
+@cache
+def _unscoped_queries() -> frozenset[str]:
+    from tracelab.store.scope.row_mask import has_place
+
+    return frozenset(name for name, each in library.library().items() if not has_place(each.needs))
 
 
 def _other_choices(choices: Sequence[Mapping[str, Value]]) -> str:

@@ -19,13 +19,13 @@ def compare_pair(session: ReportSession) -> comparison.Comparison | str:
 
     The base is the run that was named first, else the first in order.
     """
-    if session.mask is not None:
+    if session.scope:
         return "A verdict needs whole recordings; write the report without a scope."
     base, candidate = session.runs or session.run_names
-    request = comparison.Request((base,), (candidate,))
+    request = comparison.Request((base,), (candidate,), whole=session.scope is not None)
     try:
         if len(execute.stored_runs(session.con)) == len(session.run_names):
-            return comparison.compare_source(fetch.Source(session.con), request)
+            return comparison.compare_source(fetch.Source(session.con, starts_ns=session.starts_out_ns), request)
         return comparison.compare_runs(session.store, request)
     except (NotComparableError, NoDataError, UsageError) as error:
         return str(error)

@@ -91,6 +91,14 @@ def read_checked_snapshot(store: Path, runs: Collection[str] | None = None) -> S
     raise StoreChangedError(store)
 
 
+def list_runs_with(store: Path, tables: Collection[str]) -> list[str]:
+    """Return the runs that the store lists files of all these tables for, without a check of the files."""
+    listed: dict[str, set[str]] = {}
+    for part in open_snapshot(store, LocalFiles(store.resolve())).parts.values():
+        listed.setdefault(part.run, set()).update(part.tables)
+    return sorted(run for run, of_run in listed.items() if of_run >= set(tables))
+
+
 def _has_files(root: Path, part: Part) -> bool:
     """Return whether the files of a part exist in their sizes."""
     for table, file in part.files.items():

@@ -51,10 +51,12 @@ WORK_QUERIES = {"kernel_class_share": ("class", "dur_ns"), "op_summary": ("op", 
 """Queries of what takes most of the time, the first one that has rows: their columns of the name and of the time."""
 
 
-def compute_figures(answers: Mapping[str, Rows], missing: Mapping[str, str], window_ns: float | None) -> list[Figure]:
+def compute_figures(
+    answers: Mapping[str, Rows], missing: Mapping[str, str], window_ns: float | None, *, lacks_start: bool = False
+) -> list[Figure]:
     """Compute the figures of a run from its rows by query, and the reasons why some have none.
 
-    `window_ns` is the run's measured time.
+    `window_ns` is the run's measured time; with `lacks_start` it begins after the start of the program.
     """
 
     def rows(name: str) -> Rows:
@@ -80,7 +82,7 @@ def compute_figures(answers: Mapping[str, Rows], missing: Mapping[str, str], win
         ]
     return [
         step_time,
-        _gpu_busy(breakdown),
+        _gpu_busy(breakdown, lacks_start=lacks_start),
         _exposed_communication(breakdown, rows("stragglers")),
         _host_bound(rows("idle_causes")),
         mfu,
@@ -174,7 +176,7 @@ def _data_wait(rows: Rows) -> Figure:
     return Figure("waiting for data", share, format_share(share), f"of {_count(len(known), 'step')}")
 
 
-def _gpu_busy(rows: Rows) -> Figure:
+def _gpu_busy(rows: Rows, *, lacks_start: bool) -> Figure:
     window_ns = sum(row["window_ns"] for row in rows)
     if not window_ns:
         return Figure("GPU busy", None, "unknown", _NO_TIMES)
@@ -182,7 +184,8 @@ def _gpu_busy(rows: Rows) -> Figure:
     mean = 1 - sum(row["idle_ns"] for row in rows) / window_ns
     spread = f", {format_share(min(busy))} to {format_share(max(busy))}" if len(busy) > 1 else ""
     computing = sum(row["compute_ns"] for row in rows) / window_ns
-    of = f"of the windows of {_count(len(rows), 'GPU')}, start-up and end included"
+    part = "after the program's start" if lacks_start else "start-up and end included"
+    of = f"of the windows of {_count(len(rows), 'GPU')}, {part}"
     note = f"{of}{spread}; computing {format_share(computing)}"
     return Figure("GPU busy", mean, format_share(mean), note)
 

@@ -26,11 +26,12 @@ _FIELDS: list[tuple[str, pa.DataType]] = [
 def summary_rows(summaries: Sequence[RunSummary]) -> pa.Table:
     """Return the summaries as a table, run by run.
 
-    `kind` is figure, finding, or note, which is a finding that is not ranked. `unit` is that of the
+    `kind` is figure, finding, or note, such as a finding that is not ranked. `unit` is that of the
     `value`: ns or ratio. Of a figure a value of NULL is unknown, and `note` states what to record. Of a finding,
     `name` is the query, `value` the share of the run's measured time that is lost to it, `step_ns` that share of a
     step, `text` the sentence, `note` the advice, `next` the command that shows more, and `what_if` the one that replays
-    the run without the loss, where there is one.
+    the run without the loss, where there is one. The note `program_start` has the length of the recorded start of a
+    program as `value`, and whether the figures include it as `text`.
     """
     rows: list[dict[str, object]] = []
     for each in summaries:
@@ -46,6 +47,17 @@ def summary_rows(summaries: Sequence[RunSummary]) -> pa.Table:
             }
             for f in each.figures
         ]
+        if each.start:
+            rows.append(
+                {
+                    "run": each.run,
+                    "kind": "note",
+                    "name": "program_start",
+                    "value": float(each.start_ns or 0),
+                    "unit": "ns",
+                    "text": each.start,
+                }
+            )
         rows += [
             {
                 "run": each.run,

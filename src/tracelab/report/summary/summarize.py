@@ -47,8 +47,6 @@ _IDLE_TOPICS = frozenset({"data", "host", "launches", "dependency"})
 _WAITING_TOPICS = frozenset({"waiting"})
 _COPY_TOPICS = frozenset({"copies"})
 _COMMUNICATION_TOPICS = frozenset({"waiting", "transfer", "receiving"})
-_PROGRAM_START = "Program start"
-"""Range of the start of a program in recordings of `collect run`."""
 _COUNTERS_ONLY = "Only counters of single kernels are recorded, and no timeline."
 _NOTHING_RECORDED = "No timeline is recorded."
 _ONLY_STEPS = "Only the times of steps are recorded, and no timeline: what they spend their time on is not known."
@@ -87,7 +85,11 @@ class RunSummary:
     unranked: tuple[Lead, ...] = ()
     """Findings that are noted and not ranked: the cause is not recorded, or they are no loss to mend."""
     start: str = ""
-    """How long the recorded start of the program is, and how to leave it out; empty if none is recorded."""
+    """How long the recorded start of the program is, whether it counts, and how to change that; empty if unknown."""
+    start_ns: int | None = None
+    """How long it is."""
+    lacks_start: bool = False
+    """Whether the figures leave it out."""
 
     @property
     def lacks_timeline(self) -> bool:
@@ -124,8 +126,9 @@ def summarize(
 ) -> list[RunSummary]:
     """Summarize runs, by default all of the store; with `all_findings` texts list more findings than the first.
 
-    With `scope`, only that part of each recording counts. Raises NoDataError if the store or the scope is empty, or the
-    store lacks one of the runs.
+    With `scope`, only that part of each recording counts, with an empty one all of it; without it, what follows the
+    start of a program where that is recorded. Raises NoDataError if the store or the scope is empty, or the store lacks
+    one of the runs.
     """
     with open_report_session(store, runs, aligned=aligned, scope=scope) as opened:
         session = replace(opened, all_findings=all_findings)
@@ -205,7 +208,8 @@ def _summarize_run(
 ) -> RunSummary:
     """Summarize a run from its rows by query, its findings, and its measured time, in all and per step."""
     window_ns, step_ns = times
-    figures = compute_figures(answers, missing, window_ns)
+    start, lacks_start = _describe_start(session, run), run in session.starts_out_ns
+    figures = compute_figures(answers, missing, window_ns, lacks_start=lacks_start)
     recorded = answers.get("recordings", [])
     description = describe_run(recorded, _failed_status(session, run))
     if not figures_known(figures) and not any(row[kind] for row in recorded for kind in _EVENTS):
@@ -230,7 +234,9 @@ def _summarize_run(
         next_commands=following,
         commands=session.commands,
         unranked=found.unranked,
-        start=_describe_start(session, run, has_gpu=bool(answers.get("gpu_breakdown"))),
+        start=start,
+        start_ns=session.starts[run].length_ns if start else None,
+        lacks_start=lacks_start,
     )
 
 
@@ -258,18 +264,23 @@ def _failed_status(session: ReportSession, run: str) -> str | None:
     return row[0] if row else None
 
 
-def _describe_start(session: ReportSession, run: str, *, has_gpu: bool) -> str:
-    """Return how long the start of a program is that `collect run` recorded with its steps, as a sentence."""
-    sql = "select max(dur_ns) from annotations where run = $run and name = $name and scope = 'cpu'"
-    row = session.con.execute(sql, {"run": run, "name": _PROGRAM_START}).fetchone()
-    if row is None or not row[0]:
+def _describe_start(session: ReportSession, run: str) -> str:
+    """Return how long the recorded start of a program is, whether the figures include it, and how to change that."""
+    start = session.starts.get(run)
+    if start is None or (session.scope and not (session.scope.is_of_gpus or session.scope.after_start)):
         return ""
-    length = format_scaled(row[0], Quantity.DURATION)
-    part = "the figures of GPUs include it" if has_gpu else "the figures of the CPU leave it out"
-    return (
-        f"The recording begins with the program's start, {length} until its first step ended; {part}. "
-        "To record without it: tracelab collect run --wait 5 --active 10"
-    )
+    length = format_scaled(start.length_ns, Quantity.DURATION)
+    if not start.precedes_step:
+        return (
+            f"No step follows the program's start of {length}, so the figures include all of it, such as imports. "
+            "--from TIME leaves out what precedes a time."
+        )
+    until = f"the program's start, {length} until its first step ended"
+    if run in session.starts_out_ns:
+        option = "omit --after-start" if session.scope else "add --whole"
+        return f"The figures leave out {until}. To include it, {option}."
+    option = "add --after-start" if session.scope else "omit --whole"
+    return f"The figures include {until}. To leave it out, {option}."
 
 
 def _query_of_work(work: str) -> str:

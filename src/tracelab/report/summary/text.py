@@ -64,6 +64,7 @@ def summary_lines(
         for each in ordered:
             yield from _short_lines(each, width)
         yield ""
+        yield from _wrap(describe_starts(summaries), width, "")
         yield f"One run whole: {ordered[0].commands.summary('--run', ordered[0].run)}"
     else:
         for at, each in enumerate(summaries):
@@ -98,6 +99,7 @@ def _overview_lines(summaries: Sequence[RunSummary], width: int) -> Iterator[str
         yield f"    Next: {outlier.command}"
     yield ""
     yield from _wrap(describe_rest(summaries, shared, outliers), width, "")
+    yield from _wrap(describe_starts(summaries), width, "")
     yield f"All runs: {summaries[0].commands.summary('--all-runs')}"
 
 
@@ -143,6 +145,12 @@ def describe_rest(summaries: Sequence[RunSummary], shared: Sequence[SharedLead],
     if without := sum(not each.leads and not each.lacks_timeline for each in summaries):
         sentences.append(f"{_count(without, 'run')} {'has' if without == 1 else 'have'} no finding of 1 % or more.")
     return " ".join(sentences)
+
+
+def describe_starts(summaries: Sequence[RunSummary]) -> str:
+    """Return how many runs lack the start of their program; empty for none."""
+    runs = sum(each.lacks_start for each in summaries)
+    return f"The figures of {_count(runs, 'run')} leave out the program's start; --whole includes it." if runs else ""
 
 
 def _count(number: int, noun: str) -> str:

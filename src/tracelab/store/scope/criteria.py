@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracelab.errors import NoDataError, UsageError
+from tracelab.output.labels import Quantity, format_scaled
 from tracelab.output.spans import format_spans
 from tracelab.store import execution
 from tracelab.store.scope.request import Scope, Span, holds_number
@@ -36,6 +37,10 @@ _SERVING_STEPS = f"""\
 select step, {PROCESS} as process, hash(run, source, rank) as of_rank, start_ns, end_ns
 from serving_steps('annotations')
 where step is not null"""
+
+_PROGRAM_STARTS = f"""\
+select {PROCESS} as process, hash(run, source, rank) as of_rank, start_ns, end_ns
+from program_starts('annotations', $step_name)"""
 
 _NAMES = """\
 select
@@ -106,6 +111,7 @@ REFERENCED = {
     "within": _NAMES + _MATCHES + _BACKWARD + _MODULE_FRAMES,
     "from_": _AXIS,
     "to": _AXIS,
+    "after_start": _PROGRAM_STARTS,
 }
 """The SQL that the conditions of a scope need."""
 
@@ -120,6 +126,10 @@ class Stretches:
         changes = np.flatnonzero(keys[1:] != keys[:-1]) + 1
         for first, last in pairwise((0, *changes, len(keys)) if len(keys) else ()):
             self._by_key[int(keys[first])] = _merge(starts[first:last], ends[first:last])
+
+    def know(self, keys: Keys) -> Flags:
+        """Return for each row whether its key has a stretch."""
+        return np.isin(keys, np.array(list(self._by_key), np.uint64))
 
     def hold(self, keys: Keys, at_ns: Times) -> Flags:
         """Return for each row whether its instant lies in a stretch of its key."""
@@ -161,19 +171,22 @@ class Criterion:
     """One condition: a row meets it in a stretch of its source, its process or its thread.
 
     A row without a thread meets it in a stretch of any thread of its process, `anywhere`, unless another thread
-    launched it at a time that is not known.
+    launched it at a time that is not known. With `is_of_some`, rows of processes without a stretch meet it, too.
     """
 
     of_source: Stretches = field(default=_NOWHERE)
     of_process: Stretches = field(default=_NOWHERE)
     of_thread: Stretches = field(default=_NOWHERE)
     anywhere: Stretches = field(default=_NOWHERE)
+    is_of_some: bool = False
 
     def hold(self, rows: Rows, unlinked: Flags) -> Flags:
         """Return for each row whether it meets the condition; `unlinked` rows were launched, by a thread not known."""
         threadless = (rows.thread == NO_THREAD) & ~unlinked
         held = self.of_source.hold(rows.source, rows.at_ns) | self.of_process.hold(rows.process, rows.at_ns)
         held |= self.of_thread.hold(rows.thread, rows.at_ns)
+        if self.is_of_some:
+            held |= ~self.of_process.know(rows.process)
         if threadless.any():
             held[threadless] |= self.anywhere.hold(rows.process[threadless], rows.at_ns[threadless])
         return held
@@ -182,6 +195,8 @@ class Criterion:
 def find_criteria(con: duckdb.DuckDBPyConnection, scope: Scope, step_name: str) -> tuple[list[Criterion], list[str]]:
     """Return the conditions of time, and what each found in words. Raises NoDataError where one finds nothing."""
     found = []
+    if scope.after_start:
+        found.append(_find_program_starts(con, step_name))
     if scope.steps is not None:
         found.append(_find_steps(con, scope.step_numbers, step_name))
     if scope.within is not None:
@@ -207,6 +222,24 @@ def _find_steps(con: duckdb.DuckDBPyConnection, numbers: tuple[Span, ...], step_
         raise NoDataError(f"the scope has no step; there are steps {format_spans(known)}")
     stretches = _gather(rows, ("process", "of_rank"), np.isin(rows["step"], wanted))
     return Criterion(of_process=stretches), f"steps {format_spans(wanted)} of {format_spans(known)}"
+
+
+def _find_program_starts(con: duckdb.DuckDBPyConnection, step_name: str) -> tuple[Criterion, str]:
+    rows = _fetch(con, _PROGRAM_STARTS, {"step_name": step_name})
+    lengths_ns = rows["end_ns"] - rows["start_ns"]
+    after = rows | {"start_ns": rows["end_ns"], "end_ns": np.full_like(rows["end_ns"], _LATEST_NS)}
+    stretches = _gather(after, ("process", "of_rank"), np.ones(len(lengths_ns), np.bool_))
+    return Criterion(of_process=stretches, is_of_some=True), _describe_starts(lengths_ns)
+
+
+def _describe_starts(lengths_ns: Times) -> str:
+    if not len(lengths_ns):
+        return "after the program's start (none precedes a recorded step)"
+    lengths = dict.fromkeys(
+        format_scaled(int(each), Quantity.DURATION) for each in (lengths_ns.min(), lengths_ns.max())
+    )
+    what = "the program's start" if len(lengths_ns) == 1 else f"the starts of {len(lengths_ns):,} programs"
+    return f"after {what} of {' to '.join(lengths)}"
 
 
 def _find_within(con: duckdb.DuckDBPyConnection, pattern: str) -> tuple[Criterion, str]:

@@ -29,8 +29,9 @@ class Scope:
     `steps` are numbers such as "3-5,8" or "10-", and so are those of `stream`. `within` is a regular expression: what
     starts while a range, an op or an nn.Module runs whose name it finds. `from_` and `to` are times since the first
     event of the run, such as "350ms"; what starts at `to` is left out. `linked` leaves out rows of GPUs whose launch
-    was not recorded. `by` is the time at which rows of GPUs count: of their launch, or of their execution. Raises
-    UsageError for what cannot be read.
+    was not recorded. `after_start` leaves out the start of a program that `tracelab collect run` recorded, to the end
+    of its first step; processes without one stay whole. `by` is the time at which rows of GPUs count: of their launch,
+    or of their execution. Raises UsageError for what cannot be read.
     """
 
     steps: str | None = None
@@ -39,6 +40,7 @@ class Scope:
     to: str | None = None
     stream: str | None = None
     linked: bool = False
+    after_start: bool = False
     by: By = "launch"
 
     def __post_init__(self) -> None:
@@ -49,12 +51,12 @@ class Scope:
 
     def __bool__(self) -> bool:
         """Return whether there is any condition."""
-        return self.linked or any(each is not None for each in (self.steps, self.within, self.stream)) or self.is_timed
+        return self.linked or self.stream is not None or not self.is_of_gpus
 
     @property
     def is_of_gpus(self) -> bool:
         """Whether all rows of CPUs meet all conditions."""
-        return self.steps is None and self.within is None and not self.is_timed
+        return self.steps is None and self.within is None and not self.is_timed and not self.after_start
 
     @property
     def is_timed(self) -> bool:
@@ -88,8 +90,9 @@ class Scope:
         named = {"--steps": self.steps, "--within": self.within, "--from": self.from_, "--to": self.to}
         named["--stream"] = self.stream
         words = [word for option, value in named.items() if value is not None for word in (option, value)]
+        flags = {"--linked": self.linked, "--after-start": self.after_start}
         by_execution = ("--scope-by", self.by) if self.by != "launch" else ()
-        return (*words, *(("--linked",) if self.linked else ()), *by_execution)
+        return (*words, *(option for option, is_given in flags.items() if is_given), *by_execution)
 
 
 def holds_number(spans: tuple[Span, ...], number: int) -> bool:

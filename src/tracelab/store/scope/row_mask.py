@@ -1,7 +1,7 @@
 """Choose the rows of a scope: one bit for each row of each file, which the views of a session read."""
 
 import base64
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -186,12 +186,12 @@ def select_rows(  # noqa: PLR0913  one for each thing that a session depends on
     in the scope. `has_idle` is whether the answer may have idle time. Raises NoDataError where the scope is empty, with
     what there is, and UsageError where it cannot apply.
     """
-    if needs and not set(needs) & set(SCOPED_TABLES):
+    if not has_place(needs):
         raise UsageError(f"no scope applies to {' and '.join(needs)}: only rows of a recording have a place in one")
     may_differ = _TABLES_OF_GPUS if scope.is_of_gpus else SCOPED_TABLES
     read = None if referenced is None else session.referenced_tables(store, referenced)
     chosen = [table for table in may_differ if read is None or table in read]
-    names = [*(REFERENCED[name] for name in REFERENCED if getattr(scope, name) is not None), _CALLS, *chosen]
+    names = [*(REFERENCED[name] for name in REFERENCED if getattr(scope, name) not in (None, False)), _CALLS, *chosen]
     with (
         session.connect(
             store, referenced="\n".join(names), alignment=alignment, runs=runs, numbered=tuple(chosen)
@@ -203,6 +203,11 @@ def select_rows(  # noqa: PLR0913  one for each thing that a session depends on
         execution.limit_memory(con, memory_limit)
         chooser = _Chooser(con, scope, step_name, chosen, tuple(needs), has_idle=has_idle)
         return replace(execution.run_interruptible(con, chooser.choose, deadline), of_runs=runs is not None)
+
+
+def has_place(needs: Collection[str]) -> bool:
+    """Return whether a query that needs one of these tables reads rows with a place in a recording."""
+    return not needs or not set(needs).isdisjoint(SCOPED_TABLES)
 
 
 class _Chooser:
