@@ -36,6 +36,16 @@ def test_columns_without_information_move_to_one_note() -> None:
     assert notes == ["In every row above: run = a, failed = 0, stream = NULL."]
 
 
+def test_the_time_of_the_run_that_each_row_repeats_moves_to_the_note_where_the_header_lists_it() -> None:
+    rows = pa.table({"class": ["gemm", "copy", "idle"], "before_ns": [4, 5, 6], "window_ns": [20, 20, 20]})
+    table, notes = reduce_columns(rows, rows.column_names, "")
+    assert (table.column_names, notes) == (["class", "before_ns"], ["In every row above: window_ns = 20 ns."])
+    assert (
+        reduce_columns(rows.slice(1), rows.column_names, "")[0].column_names == rows.column_names
+    )  # two rows may agree
+    assert reduce_columns(rows, (), "")[0].column_names == rows.column_names
+
+
 def test_a_value_beside_null_and_another_constant_stay() -> None:
     table = pa.table({"rank": [0, None], "step": [3, 3], "lost": [0, None], "state": ["late", "late"]})
     assert reduce_columns(table, (), "")[0].column_names == table.column_names

@@ -7,11 +7,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracelab.errors import UsageError, suggest_close
-from tracelab.output.labels import IDENTITY
+from tracelab.output.labels import IDENTITY, Quantity, column_quantity
 from tracelab.output.plain_values import is_numeric
 from tracelab.output.text_table import format_cells, table_lines, wrap_text
 
 MOST_COLUMNS = 8
+_LEAST_REPEATED = 3
+"""A duration or share that so many rows or more have in common is not one of each row."""
 _PLACES = ("run", "rank", "device")
 """Columns that are left out where they have one value throughout."""
 
@@ -81,7 +83,8 @@ def reduce_columns(table: pa.Table, show: Sequence[str], hint: str) -> tuple[pa.
 
     `show` are the columns of the query's header; without them an answer of more than eight columns has those that
     identify a row and the first others. Columns without a value, with only zeros, and a run, rank or device that is the
-    same in all rows move to a note. `hint` ends the note on the number of other columns.
+    same in all rows move to a note; with `show` so does a figure that all of several rows repeat, such as the run's
+    time. `hint` ends the note on the number of other columns.
     """
     names = table.column_names
     if show:
@@ -95,7 +98,8 @@ def reduce_columns(table: pa.Table, show: Sequence[str], hint: str) -> tuple[pa.
     for index in candidates:
         if len(selected) == MOST_COLUMNS:
             break
-        (constant if _is_constant(table, index) else selected).append(index)
+        is_constant = _is_constant(table, index) or (bool(show) and _is_total(table, index))
+        (constant if is_constant else selected).append(index)
     if not selected:
         selected, constant = candidates[:MOST_COLUMNS], []
     notes = []
@@ -131,6 +135,15 @@ def _is_constant(table: pa.Table, index: int) -> bool:
     if table.column_names[index] in _PLACES:
         return len(values.unique()) == 1
     return is_numeric(values.type) and not any(value.as_py() for value in values)  # stops at the first that is not 0
+
+
+def _is_total(table: pa.Table, index: int) -> bool:
+    """Return whether a duration or share is the same in several rows, and so is none of a row's own."""
+    quantity = column_quantity(table.column_names[index])
+    if table.num_rows < _LEAST_REPEATED or quantity not in (Quantity.DURATION, Quantity.RATIO):
+        return False
+    values = table.column(index)
+    return not values.null_count and len(values.unique()) == 1
 
 
 def _first_cell(table: pa.Table, index: int) -> str:
