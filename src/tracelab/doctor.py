@@ -30,6 +30,7 @@ FILE_CHECKS = frozenset(("damaged_file",))
 NOTED = "reader_note"
 """The check whose findings have codes of their own: those of the readers' diagnostics."""
 
+_MOST_NAMES = 3
 _FIELDS = ("title", "severity", "how_to_fix")
 _COLUMNS: dict[str, pa.DataType] = {
     "severity": pa.string(),
@@ -216,7 +217,7 @@ def _unanswerable_queries(con: duckdb.DuckDBPyConnection, run: str | None) -> It
             "code": "not_answerable",
             "run": runs_without[0] if len(runs_without) == 1 else None,
             "count": len(queries),
-            "message": _describe_missing(queries, len(runs_without), len(runs)),
+            "message": _describe_missing(queries, runs_without, len(runs)),
             "how_to_fix": ways,
         }
 
@@ -231,11 +232,19 @@ def _capture_advice(needs: Sequence[str]) -> str:
     return f"{ways[0].upper()}{ways[1:]}."
 
 
-def _describe_missing(queries: Sequence[spec.Query], runs_without: int, runs: int) -> str:
+def _describe_missing(queries: Sequence[spec.Query], runs_without: Sequence[str], runs: int) -> str:
     tables = ", ".join(dict.fromkeys(table for each in queries for table in each.needs))
-    of_runs = (
-        "" if runs_without == 1 else f" of {'all' if runs_without == runs else f'{runs_without:,} of'} {runs:,} runs"
-    )
     names = ", ".join(each.name for each in queries)
     subject = "1 query has" if len(queries) == 1 else f"{len(queries)} queries have"
-    return f"{subject} no data{of_runs}, because these tables are empty: {tables}. Without data: {names}."
+    empty = f"{subject} no data{_of_runs(runs_without, runs)}, because these tables are empty"
+    return f"{empty}: {tables}. Without data: {names}."
+
+
+def _of_runs(names: Sequence[str], runs: int) -> str:
+    """Return of which of several runs something is true, with the first names where it is some of them."""
+    if len(names) == 1:
+        return ""
+    if len(names) == runs:
+        return f" of all {runs:,} runs"
+    first = ", ".join([*names[:_MOST_NAMES], *["…"] * (len(names) > _MOST_NAMES)])
+    return f" of {len(names):,} of {runs:,} runs ({first})"

@@ -48,7 +48,7 @@ def test_people_get_sentences_that_are_not_cut(run: Run, cut: Path, monkeypatch:
         "         read.",
         "         → Copy or export the trace again, giving the process time to",
         "         write all, and ingest that.",
-        "info     calls_missing  r  rank 0 (and 2 more)",
+        "info     calls_missing  r  rank 0 (and ranks 1, 2)",
         "         1 kernel and no API call: launches are unknown.",
         "         → Record CPU activity too: ProfilerActivity.CPU beside CUDA,",
         "         or nsys with --trace=cuda.",

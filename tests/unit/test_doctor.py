@@ -606,6 +606,13 @@ def test_a_query_that_no_run_can_answer_is_reported_once(memory: MemoryStore) ->
     assert (lacking["run"], "no data of all 2 runs" in lacking["message"]) == (None, True)
 
 
+def test_of_several_runs_that_cannot_answer_a_query_the_first_are_named(memory: MemoryStore) -> None:
+    runs = [kernel(0, run=run, source=run) for run in ("a", "b", "c", "d")]
+    tables = {"kernels": runs, "ops": [{"run": "e", "source": "e", "start_ns": 0, "dur_ns": 5}]}
+    messages = [row["message"] for row in examined(memory.filled(tables)) if row["code"] == "not_answerable"]
+    assert any("no data of 4 of 5 runs (a, b, c, …), because" in message for message in messages)
+
+
 def test_findings_are_of_the_run_that_is_requested(memory: MemoryStore) -> None:
     tables = {"kernels": [kernel(0, -1), kernel(0, -1, run="s", source="b")]}
     assert {row["run"] for row in examined(memory.filled(tables), run="s")} == {"s"}

@@ -32,6 +32,7 @@ Examples:
   tracelab doctor --verify
 """
 _COLORS = {"error": "red", "warning": "yellow", "info": None}
+_MOST_RANKS = 15
 _ONE_BY_ONE = "damaged_file"
 _INDENT = " " * 9
 
@@ -142,15 +143,22 @@ def _lines(findings: Iterable[dict[str, Any]], width: int, *, color: bool) -> It
         label = f"{severity:<8}"
         if color:
             label = click.style(label, fg=_COLORS[severity], bold=severity != "info")
-        yield f"{label} {code}{_place(run, first['rank'], len(others))}"
+        yield f"{label} {code}{_place(run, first['rank'], [each['rank'] for each in others])}"
         yield from _wrapped(first["message"], width)
         if first["how_to_fix"]:
             yield from _wrapped("→ " + first["how_to_fix"], width)
 
 
-def _place(run: str | None, rank: int | None, other_ranks: int) -> str:
+def _place(run: str | None, rank: int | None, others: Sequence[int | None]) -> str:
+    """Return what a finding is about; of others like it the ranks, else their number and where they are listed."""
     parts = [escape_controls(run or ""), f"rank {rank}" if rank is not None else ""]
-    more = f" (and {other_ranks:,} more)" if other_ranks else ""
+    ranks = [str(each) for each in others if each is not None]
+    more = ""
+    if ranks and len(ranks) == len(others):
+        listed = ", ".join([*ranks[:_MOST_RANKS], *["…"] * (len(ranks) > _MOST_RANKS)])
+        more = f" (and {'rank' if len(ranks) == 1 else 'ranks'} {listed})"
+    elif others:
+        more = f" (and {len(others):,} more; --format csv lists each)"
     return "".join(f"  {part}" for part in parts if part) + more
 
 
