@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tracelab.paths.chains import Chains, find_chains
-from tracelab.paths.columns import NONE, Array, cells
+from tracelab.paths.columns import NONE, Array
 from tracelab.paths.graph import Graph
 from tracelab.paths.nodes import CAUSE, GAP
+from tracelab.paths.timing import BY_EVENT, BY_LAUNCH, BY_STREAM, ChainWaits, Collectives, ThreadWaits, time_events
 
-_BLOCK_EVENTS = 4_096
-"""Events of a replay whose numbers are read at once: as Python's numbers they stay in the cache."""
 _MOST_ROUNDS = 100
 """Rounds in which events move behind what they depend on: dependencies in a circle, by noise of clocks, never end."""
 _TYPICAL_PERCENT = 5
@@ -209,88 +208,67 @@ class Replay:
         followed = np.concatenate([graph.stream_before[known], before, threads.awaited_row[calls]])
         return not (joined[followed] & (follower < entered[followed])).any()
 
-    def run(self, check: Callable[[], None]) -> Graph:  # noqa: C901, PLR0912, PLR0915  one loop over millions of events
+    def run(self, check: Callable[[], None]) -> Graph:
         """Time all rows in the order of the recording, in which each comes after what it waited for."""
         graph, threads = self.graph, self.threads
-        first = graph.gpu_from
-        rows, waits = len(self.start), len(threads.wait)
+        first, rows = graph.gpu_from, len(self.start)
         chains = self._find_chains()
-        moments = np.where(threads.is_wait, graph.since[threads.wait], graph.start[threads.wait])
-        order = self._order_events(chains, moments)
-        new_moments, node_start, node_end = (
-            moments.copy(),
-            np.empty(first + rows, np.int64),
-            np.empty(first + rows, np.int64),
+        head, count = chains.head, len(chains.head)
+        chain = np.repeat(np.arange(count), chains.length)
+        waits = ThreadWaits(
+            moment=np.where(threads.is_wait, graph.since[threads.wait], graph.start[threads.wait]),
+            thread_begin=graph.start[threads.wait],
+            own_wait=threads.own_wait,
+            own_work=threads.own_work,
+            chain=_take_known(chain, threads.awaited_row),
+            other_wait=threads.other_wait,
+            other_work=threads.other_work,
         )
-        new_start, new_end = node_start[first:], node_end[first:]
-        new_start[:], new_end[:] = self.start, self.end
-        resumed, begins, ends = cells(new_moments), cells(new_start), cells(new_end)
-        new_cause, new_before = np.zeros(rows, dtype=np.int8), np.full(rows, -1, dtype=np.int32)
-        causes, befores = cells(new_cause), cells(new_before)
-        after, awaited = self.waits
-        awaited_rows, event_lag = cells(awaited), cells(self.event_lag)
-        edges = np.searchsorted(after, np.arange(rows + 1))
-        of_rows = (
-            graph.stream_before, self.stream_lag, edges[:-1], edges[1:],
-            self.launch_wait, self.launch_work + self.launch_lag, self.rest, self.duration,
-            np.where(self.change.unawaited[first:], -1, self.meeting), chains.last,
-        )  # fmt: skip
-        chain_ns, chain_launch_ns = cells(chains.stream_ns), cells(chains.launch_ns)
-        entered, last = [-1] * len(self.meetings), [-1] * len(self.meetings)
+        order = self._order_events(chains, chain, waits.moment)
         joined = np.flatnonzero(self.meeting >= 0)
         joined = joined[np.argsort(self.meeting[joined], kind="stable")]
-        members, transfers = cells(joined), cells(self.duration)
-        bounds = cells(np.searchsorted(self.meeting[joined], np.arange(len(self.meetings) + 1)))
-        own_wait, own_work = cells(threads.own_wait), cells(threads.own_work)
-        awaited_row, other_wait = cells(threads.awaited_row), cells(threads.other_wait)
-        other_work, thread_begins = cells(threads.other_work), cells(graph.start[threads.wait])
-        for block in range(0, len(order), _BLOCK_EVENTS):
-            check()
-            events = order[block : block + _BLOCK_EVENTS]
-            some = events[(events >= waits) & (events < waits + rows)] - waits
-            timed_rows = zip(some.tolist(), *(column[some].tolist() for column in of_rows), strict=True)
-            for event in events.tolist():
-                if event < waits:
-                    near = own_wait[event]  # threads begin when they began
-                    moment = resumed[near] + own_work[event] if near >= 0 else thread_begins[event]
-                    if (near := awaited_row[event]) >= 0:
-                        moment = max(moment, ends[near])
-                    elif (near := other_wait[event]) >= 0:
-                        moment = max(moment, resumed[near] + other_work[event])
-                    resumed[event] = moment
-                elif event < waits + rows:
-                    row, stream, lag, since, until, launch, called, rest, duration, number, chain_end = next(timed_rows)
-                    moment, why, source = NONE, 0, -1
-                    if stream >= 0:
-                        moment, why, source = ends[stream] + lag, _STREAM, stream
-                    for place in range(since, until):
-                        near = awaited_rows[place]
-                        if (at := ends[near] + event_lag[place]) > moment:
-                            moment, why, source = at, _EVENT, near
-                    if launch >= 0 and (at := resumed[launch] + called) > moment:
-                        moment, why, source = at, _LAUNCH, launch
-                    moment = moment + rest if why else begins[row]
-                    causes[row], befores[row] = why, source
-                    begins[row] = moment
-                    if number >= 0 and moment > entered[number]:
-                        entered[number], last[number] = moment, row
-                    moment += duration
-                    ends[row] = moment
-                    if chain_end != row:
-                        moment += chain_ns[row]
-                        if launch >= 0 and (at := resumed[launch] + chain_launch_ns[row]) > moment:
-                            moment = at
-                        ends[chain_end] = moment
-                else:
-                    number = event - waits - rows
-                    joining = members[bounds[number] : bounds[number + 1]]
-                    if entered[number] < 0:  # all of its ranks are left out
-                        entered[number] = min(begins[row] for row in joining)
-                    for row in joining:
-                        ends[row] = max(begins[row], entered[number] + transfers[row])
-        timed = _Times(new_moments, new_start, new_end, new_cause, new_before, np.array(entered), np.array(last))
-        self._time_followers(chains, timed)
-        return self._rebuild(timed, node_start, node_end)
+        collectives = Collectives(
+            np.searchsorted(self.meeting[joined], np.arange(len(self.meetings) + 1)),
+            chain[joined],
+            self.duration[joined],
+        )
+        timed = time_events(order, waits, self._chain_waits(chains, chain), collectives, check)
+        node_start, node_end = np.empty(first + rows, np.int64), np.empty(first + rows, np.int64)
+        start, end = node_start[first:], node_end[first:]
+        start[head] = timed.start
+        end[head] = np.where(chains.length > 1, timed.start + self.duration[head], timed.end)
+        cause, before = np.zeros(rows, np.int8), np.full(rows, -1, np.int32)
+        cause[head] = timed.cause
+        by_stream, by_event, by_launch = (
+            np.flatnonzero(timed.cause == why) for why in (BY_STREAM, BY_EVENT, BY_LAUNCH)
+        )
+        before[head[by_stream]] = graph.stream_before[head[by_stream]]
+        before[head[by_event]] = self.waits[1][timed.edge[by_event]]
+        before[head[by_launch]] = self.launch_wait[head[by_launch]]
+        all_timed = _Times(timed.resumed, start, end, cause, before, timed.entered, _take_known(head, timed.last))
+        self._time_followers(chains, all_timed)
+        return self._rebuild(all_timed, node_start, node_end)
+
+    def _chain_waits(self, chains: Chains, chain: Array) -> ChainWaits:
+        """Return what chains wait for; `chain` is the one of each row."""
+        head, (after, awaited) = chains.head, self.waits
+        return ChainWaits(
+            start=self.start[head],
+            end=self.end[chains.last[head]],
+            stream=_take_known(chain, self.graph.stream_before[head]),
+            stream_lag=self.stream_lag[head],
+            edge=np.searchsorted(after, head),
+            last_edge=np.searchsorted(after, head, side="right"),
+            launch=self.launch_wait[head],
+            launch_work=(self.launch_work + self.launch_lag)[head],
+            rest=self.rest[head],
+            duration=self.duration[head],
+            stream_ns=chains.stream_ns[head],
+            launch_ns=chains.launch_ns[head],
+            collective=np.where(self.change.unawaited[self.graph.gpu_from :], -1, self.meeting)[head],
+            edge_chain=chain[awaited],
+            edge_lag=self.event_lag,
+        )
 
     def _find_chains(self) -> Chains:
         """Find rows that only the row behind waits for, and that wait only for the row before and for their launch.
@@ -312,19 +290,16 @@ class Replay:
         own_ns = self.rest + self.duration
         return find_chains(follows, self.stream_lag + own_ns, self.launch_work + self.launch_lag + own_ns)
 
-    def _order_events(self, chains: Chains, moments: Array) -> Array:
-        """Return waits, first rows of chains and collectives in the order of the recording, by their numbers in `run`.
+    def _order_events(self, chains: Chains, chain: Array, moments: Array) -> Array:
+        """Return waits, chains and collectives in the order of the recording, by their numbers as events.
 
         Clocks of devices differ from the CPU's by microseconds: a call may return before the row starts that it waited
         for. Then it, and what depends on it, comes later in the order.
         """
         graph, threads, (after, before) = self.graph, self.threads, self.waits
-        rows, waits, head = len(self.start), len(threads.wait), chains.head
-        number = np.concatenate([np.arange(waits), head + waits, np.arange(len(self.meetings)) + waits + rows])
+        waits, head = len(threads.wait), chains.head
         time = np.concatenate([moments * 4, self.start[head] * 4 + 1, self.meetings * 4 + 2])
-        place = (
-            np.repeat(np.arange(len(head)), chains.length) + waits
-        )  # of the event that times a row, among all events
+        place = chain + waits  # of the event that times a row
         done = np.where(self.meeting >= 0, self.meeting + waits + len(head), place)
         wait, joined = np.arange(waits), np.flatnonzero(self.meeting >= 0)
         pairs = (
@@ -345,7 +320,7 @@ class Replay:
             if not len(late):
                 break
             np.maximum.at(time, follower[late], least[late])
-        return number[np.argsort(time, kind="stable")]
+        return np.argsort(time, kind="stable")
 
     def _time_followers(self, chains: Chains, timed: "_Times") -> None:
         """Time the rows of chains behind their first ones."""
@@ -364,7 +339,7 @@ class Replay:
             on_stream = end[row - 1] + self.stream_lag[row]
             called = np.where(launched[row], resumed[row] + self.launch_work[row] + self.launch_lag[row], NONE)
             timed.start[row] = np.maximum(on_stream, called) + self.rest[row]
-            timed.cause[row] = np.where(called > on_stream, _LAUNCH, _STREAM)
+            timed.cause[row] = np.where(called > on_stream, BY_LAUNCH, BY_STREAM)
             timed.before[row] = np.where(called > on_stream, near[row], row - 1)
 
     def _rebuild(self, timed: "_Times", start: Array, end: Array) -> Graph:
@@ -400,7 +375,7 @@ class Replay:
         for block in range(0, len(self.start), _BLOCK_ROWS):
             known = np.flatnonzero(timed.cause[block : block + _BLOCK_ROWS]) + block
             why, source = timed.cause[known], timed.before[known]
-            launched = why == _LAUNCH
+            launched = why == BY_LAUNCH
             moment, nodes = timed.end[np.where(launched, 0, source)], source + first
             calls = known[launched]
             moment[launched] = timed.resumed[source[launched]] + self.launch_work[calls]
@@ -424,7 +399,7 @@ class Replay:
 
 @dataclass(frozen=True)
 class _Times:
-    """What a replay computes; `cause` is _STREAM, _EVENT or _LAUNCH, and `before` a row, or behind a launch a wait."""
+    """What a replay computes; `cause` is one of `timing`, and `before` a row, or behind a launch a wait."""
 
     resumed: Array
     start: Array
@@ -435,7 +410,6 @@ class _Times:
     last: Array
 
 
-_STREAM, _EVENT, _LAUNCH = 1, 2, 3
 _BLOCK_ROWS = 1 << 16
 """Rows that are rebuilt at once: their arrays stay in the cache, and take no new memory."""
 
@@ -461,6 +435,13 @@ def _number_meetings(graph: Graph) -> tuple[Array, Array]:
     meeting = np.full(len(graph.meeting), -1)
     meeting[joined] = places
     return meeting, graph.entered[joined[first]] if len(values) else np.zeros(0, dtype=np.int64)
+
+
+def _take_known(values: Array, places: Array) -> Array:
+    """Return the values at places, and -1 at -1."""
+    if not len(values):
+        return np.full(len(places), -1)
+    return np.where(places >= 0, values[places], -1)
 
 
 def _sorted_waits(graph: Graph) -> tuple[Array, Array]:
