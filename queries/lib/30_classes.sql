@@ -23,30 +23,36 @@ comment on column kernel_classes.class is 'Class; unclassified where no rule mat
 comment on column kernel_classes.collective is 'Kind of collective, of communication kernels; unknown where the name does not show it.';
 comment on column kernel_classes.rule is 'The pattern that matched.';
 
--- with_noted_class(relation, named, notes): the rows of a relation of kernels (run, source, rank, pid, device, stream, name,
+-- is_same_kernel(a, b): whether two rows (run, source, pid, device, stream, start_ns, correlation) are about one kernel.
+create or replace macro is_same_kernel(a, b) as
+    a.run = b.run and a.source = b.source
+    and a.pid is not distinct from b.pid and a.correlation is not distinct from b.correlation
+    and a.device is not distinct from b.device and a.stream is not distinct from b.stream
+    and a.start_ns is not distinct from b.start_ns;
+
+-- with_noted_class(relation, named): the rows of a relation of kernels (run, source, rank, pid, device, stream, name,
 -- start_ns, end_ns, dur_ns, correlation, and maybe a `part` that stays) with class, collective and name_id. What the profiler noted about
--- this very kernel (origin = 'kernel') wins over its name: such a kernel communicates, under any name. The range that
--- launched a communication kernel (origin = 'range') names its collective: a kernel called SendRecv may be an all-to-all.
--- `named` is a relation with the same names: where reading it is cheap, the rows need not be computed twice. `notes` are rows of
--- `collectives` of these two origins, each with a number: of several notes on one kernel `note_id` is the first.
-create or replace macro with_noted_class(relation, named, notes) as table
+-- this very kernel (origin = 'kernel') wins over its name: such a kernel communicates, under any name; `notes` is how many rows of
+-- `collectives` do, NULL for none. The range that launched a communication kernel (origin = 'range') names its collective: a
+-- kernel called SendRecv may be an all-to-all. `named` is a relation with the same names: where reading it is cheap, the rows
+-- need not be computed twice.
+create or replace macro with_noted_class(relation, named) as table
 with _noted as (
     select
         run, source, pid, device, stream, start_ns, correlation,
         arg_min(collective, place) as collective,
-        min(place) as place,
-        min(note_id) filter (place = 0) as note_id
-    from (select *, case origin when 'kernel' then 0 else 1 end as place from query_table(notes))
+        nullif(count(*) filter (place = 0), 0) as notes
+    from (select *, case origin when 'kernel' then 0 else 1 end as place from collectives where origin in ('kernel', 'range'))
     group by run, source, pid, device, stream, start_ns, correlation
     having count(*) > 0  -- always so; but DuckDB then takes the notes for few, and builds the hash table on them
 ),
 _joined as (
     select
         k.run, k.source, k.rank, k.device, k.part, k.name, k.start_ns, k.end_ns, k.dur_ns,
-        n.note_id, c.name_id,
+        n.notes, c.name_id,
         n.collective as noted_collective,
         c.collective as named_collective,
-        case when n.place = 0 then 'communication' else c.class end as class
+        case when n.notes > 0 then 'communication' else c.class end as class
     from (select null as part where false union all by name from query_table(relation)) as k
     join classify(named) as c on k.name is not distinct from c.name
     left join _noted as n
@@ -58,17 +64,12 @@ _joined as (
 select
     run, source, rank, device, part, name, name_id, start_ns, end_ns, dur_ns, class,
     case when class = 'communication' then coalesce(noted_collective, named_collective, 'unknown') end as collective,
-    note_id
+    notes
 from _joined;
 
--- with_named_class(relation, named): with_noted_class() by all that profilers noted about kernels, without the notes.
+-- with_named_class(relation, named): with_noted_class() without the number of notes.
 create or replace macro with_named_class(relation, named) as table
-with _kernel_notes as (
-    select null::bigint as note_id, run, source, pid, device, stream, start_ns, correlation, origin, collective
-    from collectives
-    where origin in ('kernel', 'range')
-)
-select * exclude (note_id) from with_noted_class(relation, named, '_kernel_notes');
+select * exclude (notes) from with_noted_class(relation, named);
 
 -- with_class(relation): with_named_class() of the relation's own names.
 create or replace macro with_class(relation) as table

@@ -45,15 +45,6 @@ _described as not materialized (
         } as note
     from collectives
 ),
-_unnumbered_notes as materialized (
-    select d.run, d.source, d.pid, d.device, d.stream, d.start_ns, d.correlation, d.origin, d.collective, d.note
-    from _described as d
-    join hint_small('_runs') as r on d.run = r.run
-    where d.origin in ('kernel', 'range')
-),
-_notes as materialized (
-    select row_number() over () as note_id, * from _unnumbered_notes
-),
 _unnumbered as materialized (  -- numbering takes one core, and so would all that it is part of
     select
         run, source, rank, device, collective, start_ns, end_ns,
@@ -61,8 +52,8 @@ _unnumbered as materialized (  -- numbering takes one core, and so would all tha
         part.stream as stream,
         part.correlation as correlation,
         case when has_valid_interval(start_ns, end_ns) then dur_ns end as measured_ns,
-        note_id
-    from with_noted_class('_executions', executions, '_notes')
+        notes
+    from with_noted_class('_executions', executions)
     where class = 'communication'
 ),
 _communication as materialized (
@@ -71,7 +62,7 @@ _communication as materialized (
 _without_note as materialized (
     select id, run, source, pid, correlation
     from _communication
-    where note_id is null
+    where notes is null
 ),
 _open_runs as (  -- mostly none: then nothing more is read
     select distinct run from _without_note
@@ -174,15 +165,35 @@ _on_ops as (  -- of several kernels of one op none is known to be that collectiv
     join _op_notes as o on i.parent = o.id
     qualify count(*) over (partition by i.parent) = 1
 ),
+_kernel_notes as not materialized (
+    select d.* from _described as d join hint_small('_runs') as r on d.run = r.run where d.origin = 'kernel'
+),
+_repeated as materialized (  -- mostly none
+    select id, run, source, pid, device, stream, start_ns, correlation from _communication where notes > 1
+),
+_first_notes as materialized (
+    select id, arg_min(note, place) as note
+    from (
+        select r.id, n.note, row_number() over () as place
+        from _kernel_notes as n
+        join hint_small('_repeated') as r on is_same_kernel(n, r)
+    )
+    group by id
+),
 _found as (  -- apart, for a case over notes would copy each of their fields
-    select c.* exclude (note_id), n.note, null as op_collective
+    select c.* exclude (notes), n.note, null as op_collective
     from _communication as c
-    join _notes as n on c.note_id = n.note_id
+    join _kernel_notes as n on is_same_kernel(n, c)
+    where c.notes = 1
     union all
-    select c.* exclude (note_id), o.note, o.collective
+    select c.* exclude (notes), n.note, null
+    from _communication as c
+    join hint_small('_first_notes') as n on c.id = n.id
+    union all
+    select c.* exclude (notes), o.note, o.collective
     from _communication as c
     left join _on_ops as o on c.id = o.id
-    where c.note_id is null
+    where c.notes is null
 ),
 _spacings as (  -- torch writes how the ranks of a group are spaced on ops alone
     select
