@@ -1,69 +1,29 @@
-"""Build the nodes of a run, stretches of threads and rows of GPUs, each with the node that it waited for last."""
+"""Build the graph of a run: its nodes, each with the one that it waited for last, on any rank."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
-from tracelab.paths import dependencies
+from tracelab.paths.assembly import find_nodes
 from tracelab.paths.columns import NONE, Array, joint_numbers, last_at_most, numbers
-from tracelab.paths.nodes import CAUSE, GAP, Followed, Nodes, find_nodes
+from tracelab.paths.nodes import CAUSE, GAP, Followed, Nodes
 from tracelab.paths.recording import GpuRows, Recording, Relations, read_recording
-from tracelab.paths.threads import Segments
 
 
 @dataclass(frozen=True)
-class Graph:
-    """Nodes: first the segments of threads, then the rows of GPUs.
-
-    A node is on the path from `since` on; there, `before` is the node that it waited for, on the path until `bound`.
-    What lies between is a gap of class `gap`, a number of GAP_CLASSES.
-    """
+class Graph(Nodes):
+    """The nodes of a recording, of which those of collectives wait for other ranks."""
 
     recording: Recording
-    segments: Segments
-    start: Array
-    end: Array
-    since: Array
-    before: Array
-    bound: Array
-    gap: Array
-    cause: Array
     plain: Followed
-    """The same of rows of GPUs without the wait within a collective."""
-    rank: Array
-    row: Array
-    """The CPU row of a segment, -1 where the thread was silent, or the row of a GPU."""
-    op: Array
-    """CPU row of the innermost op around a node, or around its launch; -1 where there is none."""
-    is_sync: Array
-    """Whether a segment lies in a call that waits."""
-    is_silent: Array
-    """Whether a segment's thread recorded no op and no call."""
-    is_loader: Array
-    launch_row: Array
-    """The CPU row of a segment, and for a row of a GPU the one in which it was launched; -1 where there is none."""
+    """What rows of GPUs waited for without the wait within a collective."""
     entered: Array
     """For each row of a GPU when the last rank entered its collective."""
-    waits: dependencies.Edges
-    stream_before: Array
     meeting: Array
     """Number of the collective of a node that is matched on all of its ranks, else -1."""
-    launch_time: Array
-    """For each row of a GPU the start of the call that launched it, NONE without a recorded one."""
-    launch_thread: Array
-    """The thread of that call, else -1."""
-    launch_before: Array
-    """For each row of a GPU the segment of its thread just before the launch, at the latest before the row's start."""
-    launch_at: Array
-    """The same just after it; both -1 where there is none."""
     clamped: int
     """Rows that start before what they waited for had ended, by noise of the clocks."""
-
-    @property
-    def gpu_from(self) -> int:
-        """Return the number of the first node that is a row of a GPU."""
-        return len(self.segments.start)
 
     def followed_at_start(self, node: int) -> tuple[int, int, int, int]:
         """Return what a node waited for at its start, without waits within it: before, bound, gap and cause."""
@@ -81,18 +41,18 @@ def build_graph(relations: Relations, check: Callable[[], None]) -> Graph:
     """Read the rows of one run, and find what each waited for. `check` raises once the work is to stop."""
     recording = read_recording(relations)
     check()
-    nodes = find_nodes(recording, check)
+    nodes, clamped = find_nodes(recording, check)
     meeting, last = match_collectives(recording, relations)
     plain = nodes.of_rows()
     _await_ranks(nodes, recording.gpu, last)
     return Graph(
-        recording, nodes.segments, nodes.start, nodes.end, nodes.since, nodes.before, nodes.bound, nodes.gap,
-        nodes.cause, plain, nodes.rank, nodes.row, nodes.op, nodes.is_sync, nodes.is_silent, nodes.is_loader,
-        nodes.launch_row,
-        last_entries(recording.gpu.start, meeting),
-        nodes.waits, nodes.stream_before, meeting, nodes.launch_time, nodes.launch_thread, nodes.launch_before,
-        nodes.launch_at, sum(nodes.clamped),
-    )  # fmt: skip
+        **{each.name: getattr(nodes, each.name) for each in fields(nodes)},
+        recording=recording,
+        plain=plain,
+        entered=last_entries(recording.gpu.start, meeting),
+        meeting=meeting,
+        clamped=clamped,
+    )
 
 
 def _await_ranks(nodes: Nodes, gpu: GpuRows, last: Array) -> None:
