@@ -85,8 +85,8 @@ def pytest_collection_finish() -> None:
     """Keep the garbage collector from the thousands of tests: to look at them time and again is 5 % of a run.
 
     They stay frozen until pytest has ended, which collects five times; modules in C report a leak of what stays longer.
+    Their garbage stays, too: it is small, and to look for it takes longer than to keep it.
     """
-    gc.collect()
     gc.freeze()
     atexit.register(gc.unfreeze)
     gc.set_threshold(50_000, 20, 50)

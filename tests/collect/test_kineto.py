@@ -5,10 +5,12 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
 
+from tests.needs import needs_torch, torch
 from tracelab.collect.profiling.kineto import Kineto
 from tracelab.collect.recording.profilers import KinetoOptions
+
+pytestmark = needs_torch
 
 
 def test_a_failed_kernel_leaves_what_the_cpu_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
