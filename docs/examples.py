@@ -40,6 +40,12 @@ JOB_QUERIES = frozenset(
     )
 )
 """Queries across ranks, whose pages show the simulated job of eight ranks, all of them."""
+GPU_QUERIES: dict[str, dict[str, Value]] = {
+    "roofline": {"run": "resnet18-ncu"},
+    "mfu": {"run": "vgg16-batch64", "from": "shapes"},
+    "kernel_concurrency": {"run": "streams"},
+}
+"""Queries whose pages show what was recorded on a GPU, and their parameters."""
 _FOLDERS_OF_MANY_RUNS = ("sweeps", "nvprof")
 ROWS = 8
 WIDTH = 118
@@ -101,6 +107,13 @@ def open_multi_rank_runs() -> Iterator[Lab]:
     """Ingest the generated run of four ranks and the simulated job of eight."""
     with stores_folder() as folder:
         yield Lab(_ingest(folder, "ranks", [ROOT / "data" / "generated" / run for run in (RUN, JOB_RUN)]))
+
+
+@contextmanager
+def open_gpu_runs() -> Iterator[Lab]:
+    """Ingest what was recorded on a GPU."""
+    with stores_folder() as folder:
+        yield Lab(_ingest(folder, "gpu", [ROOT / "data" / "h200"]))
 
 
 @contextmanager
@@ -185,9 +198,9 @@ def with_picture(query: Query, example: Example, *, small: bool) -> Example:
 
 
 def draw_svg(lab: Lab, name: str, params: Mapping[str, Value]) -> bytes:
-    """Return the chart of a query for the generated run."""
+    """Return the chart of a query."""
     query, drawing = library.find(name), io.BytesIO()
-    plot.save(plot.figure(lab.run_query(query, {"run": RUN, **params}), query), drawing, fmt="svg")
+    plot.save(plot.figure(lab.run_query(query, params), query), drawing, fmt="svg")
     return drawing.getvalue()
 
 
@@ -219,6 +232,6 @@ def _draw_png(query: Query, answer: pa.Table, *, small: bool) -> bytes | None:
         plot.save(plot.figure(answer, query), drawing, fmt="png")
     except NoDataError:
         return None
-    picture = Image.open(drawing).convert("RGB").quantize(COLORS)
+    picture = Image.open(drawing).convert("RGB").quantize(COLORS, Image.Quantize.FASTOCTREE)  # others mix rare colors
     picture.save(reduced, "png", optimize=small, compress_level=9 if small else 1)
     return reduced.getvalue()

@@ -26,12 +26,14 @@ import numpy as np
 import console
 import examples
 import pages
+from tracelab.client import Lab
 from tracelab.query import library
+from tracelab.query.spec import Query
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-CHARTS = {"gpu_breakdown.svg": {}, "nccl_share.svg": {"rank": 0}}
-"""Charts in docs/pictures by file name, which begins with the query's name, and the parameters of the query."""
+CHARTS = {"gpu_breakdown": {}, "nccl_share": {"rank": 0}}
+"""Queries whose charts of the generated run are in docs/pictures, and their parameters."""
 _SAME_PICTURE = 2.0
 """Mean difference, of 255, up to which two pictures count as equal: other machines draw fonts slightly differently."""
 
@@ -44,20 +46,13 @@ def build_files(*, small: bool = True) -> dict[str, bytes]:
         examples.open_all_runs() as sweeps,
         examples.open_run_pair() as pair,
         examples.open_multi_rank_runs() as ranks,
+        examples.open_gpu_runs() as gpu,
     ):
         for name, query in library.library().items():
-            takes_two_runs = any(param.type == "run" for param in query.params)
-            takes_sweep = any(param.name == "sweep" for param in query.params)
-            if name in examples.JOB_QUERIES:
-                example = examples.run_example(ranks, query, [{"run": examples.JOB_RUN}])
+            if name in examples.GPU_QUERIES:
+                example = examples.run_example(gpu, query, [examples.GPU_QUERIES[name]])
             else:
-                example = examples.run_example(pair if takes_two_runs else sweeps if takes_sweep else lab, query)
-            if example.answer is None:
-                example = examples.run_example(sweeps, query)
-            if example.answer is None:
-                example = examples.run_example(ranks, query)
-            if example.answer is None:
-                example = examples.run_golden_case(query)
+                example = _find_example(query, lab, sweeps, pair, ranks)
             example = examples.with_picture(query, example, small=small)
             variants = {
                 tool: (variant, examples.run_example(lab, variant))
@@ -68,7 +63,7 @@ def build_files(*, small: bool = True) -> dict[str, bytes]:
                 files[f"docs/reference/queries/{name}.png"] = example.picture
         files["docs/guides/cookbook.md"] = pages.build_cookbook(lab).encode()
         for name, params in CHARTS.items():
-            files[f"docs/pictures/{name}"] = examples.draw_svg(lab, name.removesuffix(".svg"), params)
+            files[f"docs/pictures/{name}.svg"] = examples.draw_svg(lab, name, {"run": examples.RUN, **params})
         for path in _handwritten_pages(files):
             text = path.read_text("utf-8")
             if "```console" in text:
@@ -76,6 +71,20 @@ def build_files(*, small: bool = True) -> dict[str, bytes]:
                     text, (ranks if examples.JOB_RUN in text else lab).store
                 ).encode()
     return files
+
+
+def _find_example(query: Query, lab: Lab, sweeps: Lab, pair: Lab, ranks: Lab) -> examples.Example:
+    """Return the answer of a query for the first of these stores that has rows for it, else that of a golden case."""
+    takes_two_runs = any(param.type == "run" for param in query.params)
+    takes_sweep = any(param.name == "sweep" for param in query.params)
+    if query.name in examples.JOB_QUERIES:
+        example = examples.run_example(ranks, query, [{"run": examples.JOB_RUN}])
+    else:
+        example = examples.run_example(pair if takes_two_runs else sweeps if takes_sweep else lab, query)
+    for store in (sweeps, ranks):
+        if example.answer is None:
+            example = examples.run_example(store, query)
+    return examples.run_golden_case(query) if example.answer is None else example
 
 
 def _handwritten_pages(generated: dict[str, bytes]) -> Iterator[Path]:
