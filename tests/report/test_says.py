@@ -45,7 +45,7 @@ def test_a_column_is_required_where_a_sentence_names_it_outside_of_clauses() -> 
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        ('-- [report]\n-- section = "tine"\n', r"q\.sql:7: \[report\] needs a section, one of fleet, summary, "),
+        ('-- [report]\n-- section = "tine"\n', r"q\.sql:7: \[report\] needs a section, one of summary, fleet, "),
         ('-- [report]\n-- section = "time"\n-- plce = 1\n', r"q\.sql:7: \[report\] has an unknown key 'plce'"),
         ('-- [report]\n-- section = "time"\n-- show_if = "n > 0"\n', "must have both show_if and without, or neither"),
         ('-- [report]\n-- section = "time"\n-- ok_text = "F"\n', "has ok_text without unknown"),

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 SECTION_TITLES: dict[str, str] = {
-    "fleet": "Fleet",
     "summary": "Summary",
+    "fleet": "Fleet",
     "health": "Health of the data",
     "time": "Where the time goes",
     "when": "Timeline",

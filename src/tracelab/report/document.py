@@ -56,11 +56,11 @@ SECTIONS: dict[str, Callable[[ReportSession, RunLeads], Section | None]] = {
 }
 """Sections that a function builds, which runs its own queries."""
 
-_UNFOLDED = ("fleet", "time", "comparison")
+_UNFOLDED = ("time", "comparison")
 """Sections whose first query is shown whole; of others a reader unfolds what the findings lead to."""
 _COMPARED = 2
 _FLEET = 20
-"""With so many runs or more, the report opens with what they have in common."""
+"""With so many runs or more, the report has what they have in common behind the summary."""
 _MOST_SUMMARIES = 200
 """With more runs, the report has the summaries of the first; `tracelab summary` prints all."""
 
@@ -126,7 +126,7 @@ def _sections(session: ReportSession) -> Iterator[Section]:
 
 
 def _ordered_sections(session: ReportSession) -> list[tuple[str, str]]:
-    """Return name and title of the sections in their order; of two runs the comparison is first, of many the fleet."""
+    """Return name and title of the sections in their order; of two runs the comparison is first."""
     names = [name for name in SECTION_TITLES if name != "fleet" or len(session.run_names) >= _FLEET]
     if len(session.run_names) == _COMPARED:
         names.remove("comparison")

@@ -65,7 +65,7 @@ def _render_rows(summaries: Sequence[RunSummary], caption: str) -> str:
     for each in summaries:
         figures = {figure.name: figure for figure in each.figures}
         cells = "".join(f"<td>{escape_text(figures[name].text) if name in figures else ''}" for name in names)
-        lead = f"<b>{format_share(each.leads[0].rest)}</b> {each.leads[0].sentence}" if each.leads else ""
+        lead = f"<b>{format_share(each.leads[0].rest)}:</b> {each.leads[0].sentence}" if each.leads else ""
         rows.append(f"<tr><th scope=row>{escape_text(each.run)}{cells}<td class=long>{lead}")
     return (
         f'<div class=scroll tabindex=0 role=region aria-label="{caption}" data-all><table class=runs>'
