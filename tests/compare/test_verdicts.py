@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.properties import examples
 from tracelab.compare import notes
 from tracelab.compare.gates import FAILED, PASSED, UNDECIDED, Gate, check_gate, parse_gate
+from tracelab.compare.metrics import spell_verdict
 from tracelab.compare.sentences import gate_sentence
 from tracelab.compare.verdicts import MetricRow, judge
 from tracelab.errors import UsageError
@@ -248,3 +249,10 @@ def test_a_change_whose_sign_is_not_that_of_its_values_is_explained(last: int, i
     assert (rows[0].effect > 0, rows[0].base, rows[0].candidate) == (True, 10, last)
     found = notes.list_notes("step", SimpleNamespace(shares=()), [], sides, rows)
     assert any("one may rise while the other falls" in note for note in found) == is_noted
+
+
+@pytest.mark.parametrize(
+    ("metric", "word"), [("op:aten::_local_scalar_dense", "more"), ("op:aten::mm", "slower"), ("step_time", "slower")]
+)
+def test_an_op_that_waits_for_the_gpu_takes_more_and_is_not_slower(metric: str, word: str) -> None:
+    assert spell_verdict(metric, "slower") == word

@@ -30,6 +30,10 @@ FAMILIES = {
 """Families of metrics whose names have a prefix, and what each is."""
 
 
+_WAITS = frozenset({"op:aten::_local_scalar_dense", "op:aten::item", "op:aten::is_nonzero"})
+"""Ops that wait on the CPU until the GPU has computed a value: with a slower GPU they are longer, and not slower."""
+
+
 def family_of(metric: str) -> str:
     """Return the family of a metric: headline, or its prefix."""
     prefix, colon, _ = metric.partition(":")
@@ -42,8 +46,9 @@ def is_memory(metric: str) -> bool:
 
 
 def spell_verdict(metric: str, verdict: str) -> str:
-    """Return a verdict in the word for its metric: idle and exposed time, copies and memory are more or less."""
+    """Return a verdict in the word for its metric: idle and exposed time, copies, waits and memory are more or less."""
     is_work = family_of(metric) not in ("headline", "copy") or metric in ("step_time", "window_time", "gpu_time")
+    is_work = is_work and metric not in _WAITS
     return verdict if is_work else {"slower": "more", "faster": "less"}.get(verdict, verdict)
 
 
