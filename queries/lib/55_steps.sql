@@ -224,14 +224,18 @@ _changes as (
 select slot, dur_ns, layer
 from layers_in_slots('_changes', slots);
 
--- program_starts(marks, pattern): the starts of programs that `tracelab collect run` recorded before a first step, of a
--- relation of annotations (run, source, rank, pid, name, scope, start_ns, end_ns): the range `Program start` of each process
--- that begins a step after it. The pattern is a regular expression that finds the names of steps.
+-- program_start_ranges(marks): the ranges from the beginning of a process to the end of its first step, or of the recording,
+-- that `tracelab collect run` writes, of a relation of annotations (run, source, rank, pid, name, scope, start_ns, end_ns).
+create or replace macro program_start_ranges(marks) as table
+select run, source, rank, pid, start_ns, end_ns
+from query_table(marks)
+where name = 'Program start' and scope = 'cpu' and has_valid_interval(start_ns, end_ns);
+
+-- program_starts(marks, pattern): those ranges of which the process begins a step after them. The pattern is a regular
+-- expression that finds the names of steps. A row is one process.
 create or replace macro program_starts(marks, pattern) as table
 with _starts as materialized (
-    select run, source, rank, pid, start_ns, end_ns
-    from query_table(marks)
-    where name = 'Program start' and scope = 'cpu' and has_valid_interval(start_ns, end_ns)
+    from program_start_ranges(marks)
 )
 select p.run, p.source, p.rank, p.pid, min(p.start_ns) as start_ns, max(p.end_ns) as end_ns
 from _starts as p

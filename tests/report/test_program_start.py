@@ -19,6 +19,7 @@ from tests.build import build_store
 from tests.compare.small_runs import Tables, recording, together
 from tests.report.few_queries import report_of
 from tracelab.cli import main
+from tracelab.collect.recording.recorder import PROGRAM_START
 from tracelab.compare import comparison
 from tracelab.errors import UsageError
 from tracelab.output.commands import StoreCommands
@@ -42,7 +43,7 @@ def with_start(run: str) -> Tables:
     place = {"run": run, "pid": 1, "rank": 0}
     begin = place | {"tid": 1, "start_ns": -START_NS}
     start: Tables = {
-        "annotations": [begin | {"name": "Program start", "scope": "cpu", "dur_ns": START_NS}],
+        "annotations": [begin | {"name": PROGRAM_START, "scope": "cpu", "dur_ns": START_NS}],
         "api_calls": [begin | {"api": "runtime", "name": "cudaMemcpyAsync", "dur_ns": 20, "correlation": 99}],
         "memcpys": [place | {"device": 0, "stream": 7, "direction": "HtoD", "correlation": 99}
                     | {"start_ns": -START_NS, "dur_ns": 100}],

@@ -18,6 +18,7 @@ from tests.properties import examples
 from tests.report.few_queries import report_of
 from tracelab.cli import main, options
 from tracelab.client import Lab
+from tracelab.collect.recording.recorder import PROGRAM_START
 from tracelab.errors import NoDataError, UsageError
 from tracelab.query import library
 from tracelab.store.scope.request import Scope
@@ -143,10 +144,10 @@ def test_rows_of_a_cpu_count_where_they_begin(two_steps: Path, scope: dict[str, 
 # Two processes of rank 0, and one of rank 1: the first records its start, to 100.
 STARTED: dict[str, list[dict[str, Any]]] = {
     "annotations": [
-        mark(0, 100, "Program start"),
+        mark(0, 100, PROGRAM_START),
         mark(100, 50, "ProfilerStep#1"),
         mark(100, 50, "ProfilerStep#1", pid=20),
-        mark(0, 100, "Program start", pid=30, rank=1),
+        mark(0, 100, PROGRAM_START, pid=30, rank=1),
         mark(10, 20, "step 0", pid=30, rank=1),
     ],
     "ops": [
@@ -559,7 +560,7 @@ def random_recording(seed: int) -> Recording:
         for at in range(4)
     ]
     names = ["forward", "backward", "aten::mm"]
-    start = {"source": "s0", "pid": 10, "tid": 1, "name": "Program start", "scope": "cpu", "start_ns": 1, "dur_ns": 33}
+    start = {"source": "s0", "pid": 10, "tid": 1, "name": PROGRAM_START, "scope": "cpu", "start_ns": 1, "dur_ns": 33}
     return {
         "annotations": [
             start,
@@ -626,7 +627,7 @@ class Oracle:
         ends = [
             mark["start_ns"] + mark["dur_ns"]
             for mark in self.recording["annotations"]
-            if mark["name"] == "Program start" and self.same(mark, each, ("source",))
+            if mark["name"] == PROGRAM_START and self.same(mark, each, ("source",))
         ]
         return max(ends, default=-1)
 

@@ -12,9 +12,9 @@ from tracelab.store.session import sql_literal
 AFTER_START = Scope(after_start=True)
 
 _RANGES = """\
-select run, max(dur_ns)::bigint as length_ns
-from unscoped_annotations
-where name = 'Program start' and scope = 'cpu' and dur_ns > 0 and {of_runs}
+select run, max(end_ns - start_ns)::bigint as length_ns
+from program_start_ranges('unscoped_annotations')
+where {of_runs}
 group by run
 order by run"""
 
