@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
+from tests.report.few_queries import report_only
 from tracelab.errors import TracelabError
 from tracelab.output.result import Result
 from tracelab.report.page import Page
@@ -27,7 +28,7 @@ def run_cell(source: str, names: dict[str, Any]) -> object:
 @pytest.fixture(scope="module")
 def shown() -> list[Any]:
     cells = json.loads(NOTEBOOK.read_text("utf-8"))["cells"]
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, report_only("gpu_breakdown", "straggler_causes"):
         patch.chdir(NOTEBOOK.parent)
         names: dict[str, Any] = {}
         return [run_cell("".join(cell["source"]), names) for cell in cells if cell["cell_type"] == "code"]
