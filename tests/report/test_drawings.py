@@ -8,7 +8,7 @@ import pytest
 from tests.browser import Page, browser, needs_browser
 from tests.build import build_store
 from tests.report.conftest import GPU
-from tracelab.report.document import report
+from tests.report.few_queries import report_of
 
 pytestmark = needs_browser
 
@@ -45,7 +45,8 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copies = [new | {"direction": "HtoD", "size_bytes": 8}]
     folder = tmp_path_factory.mktemp("drawings")
     tables = {"kernels": [*kernels, *other], "memcpys": copies, "memory_events": events, "annotations": steps}
-    page = report(build_store(folder / "lab", tables))
+    drawn = ("kernel_summary", "memory_timeline", "nccl_share", "run_difference")
+    page = report_of(drawn, build_store(folder / "lab", tables))
     (folder / "report.html").write_text(page, encoding="utf-8")
     return folder / "report.html"
 
