@@ -21,7 +21,7 @@ from tracelab.query.report_rules import Cost, Finding
 from tracelab.report.answers import open_report_session
 from tracelab.report.summary import summarize as summarize_module
 from tracelab.report.summary.html import MOST_WHOLE, render_summaries
-from tracelab.report.summary.lead import Ceiling, Lead, plain_text
+from tracelab.report.summary.lead import Ceiling, Lead, order_with_losses, plain_text
 from tracelab.report.summary.ranking import add_consequences, explain, limit
 from tracelab.report.summary.summarize import RunSummary, summarize
 from tracelab.report.summary.text import Summaries, describe_rest, describe_runs, summary_lines
@@ -66,6 +66,15 @@ def test_a_tenth_of_the_run_that_is_left_of_a_cause_is_listed_and_of_a_figure_it
     assert rests(loader, lead("idle", 0.55, 0, "host", "data")) == [("loader", 0.4)]
     late = lead("late", 0.4, 2, "waiting")
     assert rests(late, lead("waits", 0.55, 1, "waiting")) == [("late", 0.4)]
+
+
+def test_a_larger_loss_of_unknown_cause_is_listed_in_its_place_without_a_number() -> None:
+    """The late start of 30 % is between findings of 40 and 20 %; a kernel of 50 % is no loss."""
+    leads = [lead("host", 0.4, 1, "host"), lead("late CPU", 0.2, 2, "waiting")]
+    notes = [lead("kernel", 0.5, 1, "kernels"), lead("start", 0.3, 2, "waiting"), lead("late", 0.1, 2, "waiting")]
+    placed, others = order_with_losses(leads, notes)
+    assert [(number, each.sentence) for number, each in placed] == [(1, "host"), (None, "start"), (2, "late CPU")]
+    assert [each.sentence for each in others] == ["kernel", "late"]
 
 
 def test_what_is_left_of_a_symptom_is_ranked_by_the_rest() -> None:

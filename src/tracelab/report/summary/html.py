@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 from tracelab.output.labels import Quantity, format_scaled
 from tracelab.report.html import escape_text, render_prose
 from tracelab.report.summary.figures import format_share
-from tracelab.report.summary.lead import Lead
+from tracelab.report.summary.lead import Lead, order_with_losses
 from tracelab.report.summary.overview import Outlier, find_outliers, order_runs
 from tracelab.report.summary.summarize import RunSummary
 from tracelab.report.summary.text import MOST_LEADS, describe_measured_time
@@ -89,23 +89,35 @@ def _render_run(
         )
     yield f"</dl><p>{escape_text(summary.work)}</p>" if summary.work else "</dl>"
     yield f"<p>{escape_text(summary.start)}</p>" if summary.start else ""
-    unranked = "".join(
-        f"<p>Not ranked, {format_share(lead.rest)}: {lead.sentence} <span class=advice>{lead.advice}</span></p>"
-        for lead in summary.unranked
-    )
     if not summary.leads:
-        yield unranked
+        yield _render_unranked(summary.unranked)
         yield f"<p>{escape_text(summary.balance)} {render_prose(summary.note)}</p>{_next_commands(summary)}"
         yield "</article>"
         return
     yield f"<p>What costs most, as shares of {describe_measured_time(summary)}:</p>"
     drawn_run = summary.run if is_drawn else None
-    rendered = [_render_lead(lead, summary.step_ns, drawn_run, on_page=on_page) for lead in summary.leads]
-    yield f"<ol class=leads>{''.join(rendered[:MOST_LEADS])}</ol>"
+    rendered = [
+        _render_lead(number, lead, summary.step_ns, drawn_run, on_page=on_page)
+        for number, lead in enumerate(summary.leads, 1)
+    ]
+    placed, notes = order_with_losses(summary.leads[:MOST_LEADS], summary.unranked)
+    first = [
+        f"<li class=note>{_describe_unranked(lead)}" if number is None else rendered[number - 1]
+        for number, lead in placed
+    ]
+    yield f"<ol class=leads>{''.join(first)}</ol>"
     if others := rendered[MOST_LEADS:]:
         yield f"<details class=more{' open' * summary.has_all}><summary>{len(others)} more of 1 % or more</summary>"
-        yield f"<ol class=leads start={MOST_LEADS + 1}>{''.join(others)}</ol></details>"
-    yield f"{unranked}<p>{escape_text(summary.balance)}</p></article>"
+        yield f"<ol class=leads>{''.join(others)}</ol></details>"
+    yield f"{_render_unranked(notes)}<p>{escape_text(summary.balance)}</p></article>"
+
+
+def _render_unranked(leads: Sequence[Lead]) -> str:
+    return "".join(f"<p>{_describe_unranked(lead)}</p>" for lead in leads)
+
+
+def _describe_unranked(lead: Lead) -> str:
+    return f"Not ranked, {format_share(lead.rest)}: {lead.sentence} <span class=advice>{lead.advice}</span>"
 
 
 def _next_commands(summary: RunSummary) -> str:
@@ -113,13 +125,13 @@ def _next_commands(summary: RunSummary) -> str:
     return f"<p>Next: {commands}</p>" if commands else ""
 
 
-def _render_lead(lead: Lead, step_ns: float | None, drawn_run: str | None, *, on_page: bool) -> str:
+def _render_lead(number: int, lead: Lead, step_ns: float | None, drawn_run: str | None, *, on_page: bool) -> str:
     per_step = "" if step_ns is None else f" · {format_scaled(lead.rest * step_ns, Quantity.DURATION)} of a step"
     advice = f" <span class=advice>{lead.advice}</span>" if lead.advice else ""
     evidence = f' <a href="#{lead.query}">Evidence</a>' if on_page else ""
     sql = f' <a href="#sql-{lead.query}">SQL</a>' if on_page else ""
     return (
-        f"<li><b class=share>{format_share(lead.rest)}{per_step}</b> {lead.sentence}{advice} "
+        f"<li value={number}><b class=share>{format_share(lead.rest)}{per_step}</b> {lead.sentence}{advice} "
         f"<small>Next: <code>{escape_text(lead.next_command)}</code>{_what_if(lead)}{evidence}"
         f"{_timeline_link(lead, drawn_run)}</small>"
         f"<details class=why><summary>Why?</summary> {render_prose(lead.evidence)}, "

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tracelab.query.report_rules import Finding
+from tracelab.query.report_rules import COMPUTING_TOPICS, Finding
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,23 @@ class FoundLeads:
     leads: tuple[Lead, ...]
     below: int
     unranked: tuple[Lead, ...] = ()
+
+
+def order_with_losses(
+    leads: Sequence[Lead], unranked: Sequence[Lead]
+) -> tuple[list[tuple[int | None, Lead]], list[Lead]]:
+    """Return the leads with their numbers, each larger loss of unknown cause among them without one; and other notes.
+
+    A late start that a recording does not explain can cost more than what has a number.
+    """
+    losses = [each for each in unranked if not COMPUTING_TOPICS & set(each.topics)]
+    placed: list[tuple[int | None, Lead]] = []
+    for number, lead in enumerate(leads, 1):
+        while losses and losses[0].rest > lead.rest:
+            placed.append((None, losses.pop(0)))
+        placed.append((number, lead))
+    above = [lead for number, lead in placed if number is None]
+    return placed, [each for each in unranked if each not in above]
 
 
 RunLeads = Mapping[str, Sequence[Lead]]

@@ -8,7 +8,7 @@ from tracelab.foreign_text import escape_controls
 from tracelab.output.labels import Quantity, format_scaled
 from tracelab.output.result import Result
 from tracelab.report.summary.figures import NO_GPU, format_share
-from tracelab.report.summary.lead import Lead, plain_text
+from tracelab.report.summary.lead import Lead, order_with_losses, plain_text
 from tracelab.report.summary.overview import Outlier, SharedLead, find_outliers, group_by_lead, order_runs
 from tracelab.report.summary.summarize import RunSummary
 
@@ -197,26 +197,34 @@ def _run_lines(summary: RunSummary, width: int, most_leads: int | None) -> Itera
         yield from _wrap(summary.start, width, "")
         yield ""
     if not summary.leads:
-        yield from _unranked_lines(summary, width)
+        yield from _unranked_lines(summary.unranked, width)
         yield from _wrap(summary.balance, width, "")
         yield from _note_lines(summary, width, "")
         return
     yield from _wrap(f"What costs most, as shares of {describe_measured_time(summary)}:", width, "")
     listed = summary.leads[:most_leads]
-    for number, lead in enumerate(listed, 1):
-        yield from _lead_lines(number, lead, summary.step_ns, width)
+    placed, notes = order_with_losses(listed, summary.unranked)
+    for number, lead in placed:
+        if number is None:
+            yield ""
+            yield from _wrap(_describe_unranked(lead), width, "  - ", "     ")
+        else:
+            yield from _lead_lines(number, lead, summary.step_ns, width)
     yield ""
-    yield from _unranked_lines(summary, width)
+    yield from _unranked_lines(notes, width)
     yield from _wrap(summary.balance, width, "")
     if more := len(summary.leads) - len(listed):
         command = summary.commands.summary("--run", summary.run, "--all-findings")
         yield f"{more} more of 1 % or more {'is' if more == 1 else 'are'} not listed: {command}"
 
 
-def _unranked_lines(summary: RunSummary, width: int) -> Iterator[str]:
-    for lead in summary.unranked:
-        text = f"Not ranked, {format_share(lead.rest)}: {plain_text(lead.sentence)} {plain_text(lead.advice)}"
-        yield from _wrap(text.strip(), width, "")
+def _unranked_lines(leads: Sequence[Lead], width: int) -> Iterator[str]:
+    for lead in leads:
+        yield from _wrap(_describe_unranked(lead), width, "")
+
+
+def _describe_unranked(lead: Lead) -> str:
+    return f"Not ranked, {format_share(lead.rest)}: {plain_text(lead.sentence)} {plain_text(lead.advice)}".strip()
 
 
 def describe_measured_time(summary: RunSummary) -> str:
