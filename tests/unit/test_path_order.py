@@ -34,3 +34,10 @@ def test_cpu_rows_are_in_the_order_of_threads_an_outer_row_before_those_inside_i
     for name, column in same.items():
         table = table.append_column(name, column)
     assert sort_cpu_rows(table).rows.tolist() == [6, 5, 4, 3, 2, 1, 0]
+
+
+def test_rows_of_very_many_streams_are_sorted_all_at_once() -> None:
+    stream, start = np.repeat(np.arange(10_001)[::-1], 2), np.arange(20_002)[::-1]
+    order = find_order([stream], start, [])
+    assert order is not None
+    assert order.tolist() == np.lexsort((start, stream)).tolist()
