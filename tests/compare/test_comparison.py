@@ -495,6 +495,16 @@ def test_a_name_of_a_thousand_characters_is_shortened_in_a_comment(memory: Memor
     assert "Gate 'gpu_time > 3%' is undecided" in markdown
 
 
+def test_a_limit_is_one_of_each_kind_of_details(memory: MemoryStore) -> None:
+    memory.filled(together(recording("a"), recording("b")))
+    comparison = compare_source(Source(memory.con), Request(("a",), ("b",)))
+    whole = sentences.list_details(comparison, everything=True)
+    limited = sentences.list_details(comparison, everything=True, most=1)
+    assert max(len(each.rows) for each in whole) > 1
+    assert [(each.title, len(each.rows)) for each in limited] == [(each.title, 1) for each in whole]
+    assert [each.rows[0] for each in limited] == [each.rows[0] for each in whole]
+
+
 def test_hostile_names_are_text_in_every_format(memory: MemoryStore) -> None:
     hostile = "<script>alert(1)</script> | `x` ](http://a) \x1b[2J\x00"
     sides = [recording(run, gemm=hostile, gemm_ns=dur_ns) for run, dur_ns in (("a", 3_000), ("b", 4_000))]

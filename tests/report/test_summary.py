@@ -342,6 +342,23 @@ def test_findings_are_ranked_by_share_also_within_the_thresholds_and_parts_come_
     assert "not listed" not in "\n".join(summary_lines([job], 100, most_leads=None))
 
 
+def test_a_limit_bounds_the_findings_of_texts_and_of_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("gpu_breakdown", "idle_causes", "kernel_class_share")
+    monkeypatch.setattr(summarize_module, "needed_queries", lambda: [library()[name] for name in names])
+    softmax = "void cunn_SoftMaxForward<8, float, at::native::SoftMaxForwardEpilogue>(float*)"
+    rows = [(0, 100, softmax), (600, 400, "gemm")]  # idle for 500 of 1,000 ns, softmax for 100
+    kernels = [KERNEL | {"name": name, "start_ns": start, "dur_ns": dur_ns} for start, dur_ns, name in rows]
+    store = str(build_store(tmp_path / "lab", {"kernels": kernels}))
+    counts = []
+    for option in ((), ("--limit", "1"), ("--limit", "0")):
+        text, data = (
+            CliRunner().invoke(main, ["summary", "--store", store, *option, "--format", fmt]).stdout
+            for fmt in ("table", "csv")
+        )
+        counts.append((len(re.findall(r"^  \d\. ", text, re.MULTILINE)), data.count('"finding"')))
+    assert counts == [(2, 2), (1, 1), (0, 0)]
+
+
 def test_a_stalled_loader_leads_with_its_own_time_and_what_the_other_ranks_wait_for_it(shared_stores: Path) -> None:
     """Of 320.0 ms: two steps of 8.903 and 5.303 ms, for which other ranks wait 37.6 ms, most of it in broadcasts."""
     (run,) = summarize(four_ranks(shared_stores), ("generated-4rank-ddp",))

@@ -76,6 +76,9 @@ def _exit_with_a_code_of_its_own() -> Iterator[None]:
 @click.option("--whole", is_flag=True, help=options.WHOLE.help)
 @click.option("--all", "everything", is_flag=True, help="Also list details that change by less than 1 % of the step.")
 @click.option(
+    "--limit", type=click.IntRange(min=0), metavar="N", help="At most N details of each kind, in table and markdown."
+)
+@click.option(
     "--format", "fmt", type=click.Choice(FORMATS), help="Output format.  [default: by suffix of -o, else table]"
 )
 @click.option(
@@ -88,7 +91,7 @@ def command(  # noqa: PLR0913  one for each option
     ctx: click.Context, /, base: str | None, candidate: str | None, *, base_runs: tuple[str, ...],
     candidate_runs: tuple[str, ...], noise_runs: tuple[str, ...], noise_floor: float | None, fail_on: tuple[str, ...],
     strict: bool, allow_different: tuple[str, ...], step_name: str | None, whole: bool, everything: bool,
-    fmt: str | None, output: Path | None, force: bool, store: str | None, memory_limit: str | None,
+    limit: int | None, fmt: str | None, output: Path | None, force: bool, store: str | None, memory_limit: str | None,
     timeout_s: float | None,
 ) -> None:  # fmt: skip
     """Compare CANDIDATE with BASE: is it faster, slower, or the same, and by how much?
@@ -140,7 +143,7 @@ def command(  # noqa: PLR0913  one for each option
         if output is not None or chosen != "table":
             write(write_refusal(error, chosen, base=sides[0], candidate=sides[1]))
         raise
-    write(_render(result.comparison, chosen, strict=strict, everything=everything))
+    write(_render(result.comparison, chosen, strict=strict, everything=everything, most=limit))
     ctx.exit(result.exit_code)
 
 
@@ -176,14 +179,15 @@ def _format_of(output: Path | None) -> str:
         ) from error
 
 
-def _render(comparison: "Comparison", fmt: str, *, strict: bool, everything: bool) -> str:
+def _render(comparison: "Comparison", fmt: str, *, strict: bool, everything: bool, most: int | None) -> str:
     from tracelab.compare import writers
 
     match fmt:
         case "markdown":
-            return writers.write_markdown(comparison, everything=everything)
+            return writers.write_markdown(comparison, everything=everything, most=most)
         case "junit":
             return writers.write_junit(comparison, strict=strict)
         case "json":
             return writers.write_json(comparison, strict=strict)
-    return writers.write_text(comparison, everything=everything, width=shutil.get_terminal_size((_WIDTH, 24)).columns)
+    width = shutil.get_terminal_size((_WIDTH, 24)).columns
+    return writers.write_text(comparison, everything=everything, most=most, width=width)

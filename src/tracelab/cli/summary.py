@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -42,6 +43,12 @@ Examples:
     is_flag=True,
     help="List all findings that cost at least 1 % of the run; by default the three that cost most.",
 )
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="List at most N findings of each run; by default three, and all in data formats.",
+)
 @click.option("--all-runs", is_flag=True, help="List each run, also of many; by default those that matter.")
 def command(
     names: tuple[str, ...],
@@ -49,6 +56,7 @@ def command(
     store: Path | None,
     *,
     all_findings: bool,
+    limit: int | None,
     all_runs: bool,
     aligned: bool,
     **others: Any,  # noqa: ANN401  options have all types
@@ -77,9 +85,9 @@ def command(
     if scope:
         print_lines(f"Scope: {shlex.join(scope.options)}", err=True)
     if answer.fmt != "table":
-        answer.emit(summary_rows(summaries))
+        answer.emit(summary_rows([replace(each, leads=each.leads[:limit]) for each in summaries]))
     else:
-        most = None if all_findings else MOST_LEADS
+        most = limit if limit is not None or all_findings else MOST_LEADS
         every = all_runs or bool(names or runs)
         emit_lines(
             answer,

@@ -294,8 +294,10 @@ def headline_rows(comparison: Comparison) -> list[MetricRow]:
     return [row for row in comparison.rows if row.family == "headline" or row.metric in gated]
 
 
-def list_details(comparison: Comparison, *, everything: bool = False) -> list[Details]:
+def list_details(comparison: Comparison, *, everything: bool = False, most: int | None = None) -> list[Details]:
     """Return the details with the largest differences, group by group; `everything` lists all but `headline_rows`.
+
+    `most` is the number of rows of a group, by default all with `everything`, else those of a page.
 
     A kernel that others replace, or that replaces others, is listed with those: by itself it would be faster or slower,
     and it is launched less or more often.
@@ -310,7 +312,7 @@ def list_details(comparison: Comparison, *, everything: bool = False) -> list[De
     for group, rows in groups.items():
         rows.sort(key=lambda row: (-abs(row.difference), row.metric))
         material = [row for row in rows if abs(row.step_share or 0) >= LEAST_STEP_SHARE and row.metric not in replaced]
-        shown = rows if everything else material[:_MOST_DETAILS]
+        shown = (rows if everything else material)[: most if most is not None or everything else _MOST_DETAILS]
         if shown:
             listed.append(Details(_TITLES[group], tuple(shown), len(rows) - len(shown)))
     return listed

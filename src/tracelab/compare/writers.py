@@ -35,14 +35,14 @@ _GUIDE = "Verdicts hold for all metrics together: the chance of any false alarm 
 _PARENTHESES = "In parentheses: what blocks of steps show of these recordings alone."
 
 
-def write_text(comparison: Comparison, *, width: int, everything: bool = False) -> str:
+def write_text(comparison: Comparison, *, width: int, everything: bool = False, most: int | None = None) -> str:
     """Return the comparison for a terminal of a width: verdict, tables, and what it rests on."""
     opening = [
         f"{comparison.verdict.capitalize()}: {sentences.verdict_sentence(comparison)}",
         *opening_lines(comparison),
     ]
     lines = [*_wrap(opening, width), "", *_text_table(sentences.headline_rows(comparison), width)]
-    for details in sentences.list_details(comparison, everything=everything):
+    for details in sentences.list_details(comparison, everything=everything, most=most):
         lines += ["", details.title, *_text_table(details.rows, width)]
     lines += ["", *_wrap([f"- {line}" for line in closing_lines(comparison, everything=everything)], width)]
     return "\n".join(map(escape_controls, lines)) + "\n"
@@ -56,7 +56,7 @@ def _wrap(lines: Sequence[str], width: int) -> Iterator[str]:
         yield from (part.replace(_GLUE, " ") for part in wrapped)
 
 
-def write_markdown(comparison: Comparison, *, everything: bool = False) -> str:
+def write_markdown(comparison: Comparison, *, everything: bool = False, most: int | None = None) -> str:
     """Return the comparison as a comment for a pull request: the verdict first, details folded."""
     runs = [_list_runs(each) for each in (comparison.request.base, comparison.request.candidate)]
     lines = [f"**{comparison.verdict.capitalize()}:** {escape_sentence(sentences.verdict_sentence(comparison))}"]
@@ -64,7 +64,7 @@ def write_markdown(comparison: Comparison, *, everything: bool = False) -> str:
         ["", *(f"{escape_sentence(line)}  " for line in opening_lines(comparison))] if opening_lines(comparison) else []
     )
     lines += ["", *_markdown_table(sentences.headline_rows(comparison))]
-    for details in sentences.list_details(comparison, everything=everything):
+    for details in sentences.list_details(comparison, everything=everything, most=most):
         table = _markdown_table(details.rows, are_names_whole=details.is_long)
         folded = ["", f"<details><summary>{details.title}</summary>", "", *table, "", "</details>"]
         lines += folded if details.is_long else ["", details.title, "", *table]
