@@ -20,6 +20,7 @@ from tracelab.query.library import library
 from tracelab.query.report_rules import Cost, Finding
 from tracelab.report.answers import open_report_session
 from tracelab.report.summary import summarize as summarize_module
+from tracelab.report.summary.figures import compute_mfu
 from tracelab.report.summary.html import MOST_WHOLE, render_summaries
 from tracelab.report.summary.lead import Ceiling, Lead, order_with_losses, plain_text
 from tracelab.report.summary.ranking import add_consequences, explain, limit
@@ -193,6 +194,13 @@ def test_a_run_on_the_cpu_has_figures_of_the_cpu(tmp_path: Path) -> None:
         "as shares of 200 ns, the windows (first to last activity) of all ranks of the run on the CPU added up (100 ns "
         "a step on each):"
     ) in text
+
+
+@pytest.mark.parametrize(("ratio", "text"), [(0.000274, "≥ 0.027 %"), (0.00149, "≥ 0.1 %"), (0.4, "≥ 40.0 %")])
+def test_a_small_bound_of_the_mfu_is_not_rounded_to_nothing(ratio: float, text: str) -> None:
+    of_shapes = {"flop_source": "shapes", "matched_ratio": 0.5, "ncu_run": None, "run": "a"}
+    peak = {"peak_gflop_per_s": 15_700.0, "precision": "fp32", "peak_source": "specification"}
+    assert compute_mfu([of_shapes | peak | {"mfu_ratio": ratio}], {}).text == text
 
 
 def test_a_run_of_counters_alone_has_no_figures_and_names_the_query(tmp_path: Path) -> None:

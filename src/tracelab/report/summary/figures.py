@@ -64,7 +64,7 @@ def compute_figures(
 
     breakdown = rows("gpu_breakdown")
     step_time = _step_time(rows(STEPS))
-    mfu = _mfu(rows("mfu"), missing)
+    mfu = compute_mfu(rows("mfu"), missing)
     if not breakdown:
         if mfu.value is None:
             mfu = replace(mfu, note="a share of what a GPU can reach, and no activity of one is recorded")
@@ -110,9 +110,18 @@ def _list_largest(rows: Rows, name: str, amount: str) -> str:
     return ", ".join(f"{each} {format_share(dur_ns / total)}" for each, dur_ns in first)
 
 
+_LEAST_TENTH = 0.001
+"""The smallest ratio that one digit after the point of a percentage shows."""
+
+
 def format_share(ratio: float) -> str:
     """Format a ratio in percent, with one digit after the point."""
     return f"{100 * ratio:.1f} %"
+
+
+def _format_small_share(ratio: float) -> str:
+    """Format a ratio in percent, below 0.1 % with two digits that matter: "at least 0.0 %" would be no bound."""
+    return format_share(ratio) if ratio >= _LEAST_TENTH or not ratio else f"{100 * ratio:.2g} %"
 
 
 def _time(ns: float) -> str:
@@ -225,7 +234,8 @@ def _host_bound(rows: Rows) -> Figure:
     return Figure("host-bound", share, format_share(share), f"of the windows idle until the CPU launches work{unknown}")
 
 
-def _mfu(rows: Rows, missing: Mapping[str, str]) -> Figure:
+def compute_mfu(rows: Rows, missing: Mapping[str, str]) -> Figure:
+    """Return the share of the peak that the run reaches; a lower bound where some FLOPs are not known."""
     known = [row for row in rows if row["mfu_ratio"] is not None]
     if known:
         mean = sum(row["mfu_ratio"] for row in known) / len(known)
@@ -236,7 +246,7 @@ def _mfu(rows: Rows, missing: Mapping[str, str]) -> Figure:
         is_bound = known[0]["flop_source"] == "shapes" and least < _SURE_COVERAGE
         if known[0]["flop_source"] == "shapes":
             source = "; FLOPs by the shapes of ops" + (f", known of {format_share(least)} of the time" * is_bound)
-        text = f"≥ {format_share(mean)}" if is_bound else format_share(mean)
+        text = f"≥ {_format_small_share(mean)}" if is_bound else _format_small_share(mean)
         return Figure("MFU", mean, text, f"{peak}, by the {known[0]['peak_source']} peak{source}")
     refused = sorted({str(row["refused"]) for row in rows if row["refused"]})
     reason = "; ".join(refused) if refused and "mfu" not in missing else "no FLOPs of its kernels are counted"
