@@ -16,7 +16,8 @@
 -- show = ["run", "rank", "collectives", "wait_ns", "times_last", "caused_wait_ns", "removable_ns", "persistence"]
 -- chart = { kind = "bars", x = "rank", y = ["wait_ns", "caused_wait_ns"], by = "run" }
 -- hints = [
---     { when = "lacks_several_ranks($run)", text = "no run has several ranks; ingest the traces of all ranks as one run", empty = true },
+--     { when = "lacks_several_ranks($run)", text = "no run has several ranks; ingest the traces of all ranks as one run" },
+--     { when = "lacks_communication($run)", text = "no kernel communicates; record several ranks of a distributed job", empty = true },
 -- ]
 -- [params]
 -- common = ["run"]

@@ -4,6 +4,14 @@
 create or replace macro lacks_several_ranks(of_run) as
     not exists (select run from kernels where matches(run, of_run) group by run having count(distinct rank) > 1);
 
+-- lacks_communication(of_run): no kernel communicates, by its name or by what is recorded of collectives.
+create or replace macro lacks_communication(of_run) as
+    not exists (
+        from kernels
+        where matches(run, of_run) and name in (select name from kernel_classes where collective is not null)
+    )
+    and not exists (from collectives where matches(run, of_run));
+
 -- lacks_several_hosts(of_run): no run has ranks on two hosts that are known.
 create or replace macro lacks_several_hosts(of_run) as
     not exists (

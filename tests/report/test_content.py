@@ -144,6 +144,19 @@ def test_every_part_has_a_heading_a_definition_and_sql(page: str) -> None:
         assert library()[name].sql.splitlines()[-1] in text
 
 
+def test_a_query_whose_hints_exclude_any_figure_does_not_run(tmp_path: Path) -> None:
+    store = build_store(tmp_path / "lab", {"kernels": [GPU | {"run": "r", "name": "k", "start_ns": 0, "dur_ns": 9}]})
+    with open_report_session(store, ()) as session:
+        causes, stragglers, breakdown = (
+            session.run_for_section(library()[name]) for name in ("straggler_causes", "stragglers", "gpu_breakdown")
+        )
+    assert (causes.table, causes.sql, stragglers.table, stragglers.sql) == (None, "", None, "")
+    assert causes.missing_reason.endswith("ingest the traces of all ranks as one run")
+    assert stragglers.missing_reason.startswith("no collective was found on several ranks")
+    assert breakdown.table is not None
+    assert breakdown.sql
+
+
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two cells of one sweep, one of another, and a run of none."""

@@ -119,6 +119,12 @@ def find_hints(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str
     return [hint.text for hint in query.hints if _holds(con, hint, bound)]
 
 
+def find_empty_reason(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Value]) -> str | None:
+    """Return what to record where an answer has no figure, by the hints in the query's header; None where it may."""
+    bound = bind(query, values)
+    return next((hint.text for hint in query.hints if hint.empty and _holds(con, hint, bound)), None)
+
+
 def _holds(con: duckdb.DuckDBPyConnection, hint: Hint, bound: Mapping[str, Value]) -> bool:
     sql = f"select {hint.when}"
     return con.execute(sql, _select_used(sql, bound)).fetchall() == [(True,)]
@@ -163,11 +169,7 @@ def answerable(con: duckdb.DuckDBPyConnection, queries: Iterable[Query]) -> set[
 
 def empty_answers(con: duckdb.DuckDBPyConnection, queries: Iterable[Query]) -> set[str]:
     """Return the names of the queries whose answers about the whole store have no figure, by their hints."""
-    return {
-        query.name
-        for query in queries
-        if any(hint.empty and _holds(con, hint, bind(query, {})) for hint in query.hints)
-    }
+    return {query.name for query in queries if find_empty_reason(con, query, {}) is not None}
 
 
 def capture_hints(tables: Sequence[str]) -> str:

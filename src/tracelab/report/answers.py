@@ -163,12 +163,19 @@ class ReportSession:
                 raise
 
     def run_for_section(self, query: Query) -> Answer:
-        """Run a query for its section; without data if the tables that its header names are empty."""
+        """Run a query for its section; without data if the tables that its header names are empty.
+
+        A query whose hints know that the answer has no figure does not run: to plan stragglers takes as long as ten
+        others.
+        """
         needs = query.report.needs if query.report else ()
         if not self.has_rows(needs):
             hints = execute.capture_hints(needs)
             reason = f"{query.name} is shown where {' or '.join(needs)} has rows; to get them: {hints}"
             return Answer(query, None, reason, self._full_command(query, {}), "")
+        if empty_reason := self._empty_reason(query):
+            without = query.report.without if query.report else ""
+            return Answer(query, None, without or f"{query.name}: {empty_reason}", self._full_command(query, {}), "")
         answer = self.run(query, {})
         condition = query.report.show_if if query.report else None
         if answer.table is None or condition is None:
@@ -181,6 +188,11 @@ class ReportSession:
             if has_match
             else replace(answer, table=None, missing_reason=query.report.without if query.report else "")
         )
+
+    def _empty_reason(self, query: Query) -> str | None:
+        """Return why the answers about all selected runs have no figure; None where one may."""
+        reasons = [execute.find_empty_reason(self.con, query, choice) for choice in self._choices(query)]
+        return None if not reasons or None in reasons else reasons[0]
 
     def has_rows(self, tables: tuple[str, ...]) -> bool:
         """Return whether one of the tables has a row, or counts of the same program; True for no tables."""
