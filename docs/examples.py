@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
+from matplotlib.text import Text
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from tracelab import plot
 from tracelab.client import Lab
@@ -49,6 +51,8 @@ GPU_QUERIES: dict[str, dict[str, Value]] = {
 _FOLDERS_OF_MANY_RUNS = ("sweeps", "nvprof")
 ROWS = 8
 WIDTH = 118
+PICTURE_TEXTS = "Texts"
+"""Key of a picture's metadata: what is written in it, a line each."""
 COLORS = 64
 """Colors of a picture in the repository: looks like full color in a third of the bytes."""
 
@@ -229,9 +233,12 @@ def _draw_png(query: Query, answer: pa.Table, *, small: bool) -> bytes | None:
         return None
     drawing, reduced = io.BytesIO(), io.BytesIO()
     try:
-        plot.save(plot.figure(answer, query), drawing, fmt="png")
+        figure = plot.figure(answer, query)
+        plot.save(figure, drawing, fmt="png")
     except NoDataError:
         return None
+    texts = PngInfo()
+    texts.add_text(PICTURE_TEXTS, "\n".join(sorted({each.get_text() for each in figure.findobj(Text)})), zip=True)
     picture = Image.open(drawing).convert("RGB").quantize(COLORS, Image.Quantize.FASTOCTREE)  # others mix rare colors
-    picture.save(reduced, "png", optimize=small, compress_level=9 if small else 1)
+    picture.save(reduced, "png", optimize=small, compress_level=9 if small else 1, pnginfo=texts)
     return reduced.getvalue()

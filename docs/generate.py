@@ -20,8 +20,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import matplotlib.image
 import numpy as np
+from PIL import Image
 
 import console
 import examples
@@ -141,8 +141,11 @@ def _equal(name: str, new: bytes | None, old: bytes | None) -> bool:
         return _texts(new) == _texts(old)
     if not name.endswith(".png"):
         return new == old
-    first, second = (matplotlib.image.imread(io.BytesIO(picture)) for picture in (new, old))
-    return first.shape == second.shape and float(np.abs(first - second).mean()) * 255 < _SAME_PICTURE
+    first, second = (Image.open(io.BytesIO(picture)) for picture in (new, old))
+    if first.size != second.size or first.info.get(examples.PICTURE_TEXTS) != second.info.get(examples.PICTURE_TEXTS):
+        return False
+    pixels, others = (np.asarray(picture.convert("RGB"), dtype=float) for picture in (first, second))
+    return float(np.abs(pixels - others).mean()) < _SAME_PICTURE
 
 
 def _texts(svg: bytes) -> list[bytes]:
