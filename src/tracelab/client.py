@@ -139,12 +139,13 @@ class Lab:
             return execute.find_hints(con, query, params)
 
     def describe_starts(self, query: spec.Query, params: Mapping[str, spec.Value]) -> list[str]:
-        """Return which program starts the answer of a query includes that a scope can leave out, of run folders."""
-        if self.scope is not None or not _takes_scope(query, params):
+        """Return which program starts the answer of a query includes that a scope can leave out, of runs with steps."""
+        if self.scope is not None:
             return []
-        read, recorded = execute.read_runs(query, params), integrity.list_runs_with(self.store, ("runs", "annotations"))
+        read = execute.read_runs(query, params)
+        recorded = integrity.list_runs_with(self.store, ("steps", "annotations"))
         runs = recorded if read is None else sorted(set(read) & set(recorded))
-        if not runs:
+        if not runs or not _takes_scope(query, params):
             return []
         from tracelab.store.scope import program_start
 

@@ -48,7 +48,7 @@ quick = examples(16, suppress_health_check=[HealthCheck.function_scoped_fixture]
 def con(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
     store = build_store(tmp_path_factory.mktemp("store") / "lab", {"kernels": [{"name": "k"}]})
     with session.connect(
-        store, referenced=(session.MACROS / "20_intervals.sql").read_text("utf-8") + " solo_time"
+        store, referenced=(session.MACROS / "20_intervals.sql").read_text("utf-8") + " solo_time('a')"
     ) as con:
         yield con
 

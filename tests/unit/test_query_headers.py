@@ -421,7 +421,7 @@ def test_every_query_of_the_library_has_a_subject(query: spec.Query) -> None:
         ),
         (
             HEADER.replace("-- [params]", '-- subject = "gpu"\n-- [params]'),
-            "q.sql:5: subject needs one of fleet, summary, health",
+            "q.sql:5: subject needs one of summary, fleet, health",
         ),
         (
             HEADER.replace("-- [columns]", '-- [report]\n-- section = "time"\n-- [columns]').replace(
