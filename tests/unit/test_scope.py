@@ -238,7 +238,8 @@ def test_a_query_of_a_run_folder_names_the_start_that_it_includes(started: Path,
     def notes(store: Path, *options: str) -> str:
         return CliRunner().invoke(main, ["query", "gpu_breakdown", "--store", str(store), *options]).stderr
 
-    recorded = build_store(tmp_path / "lab", STARTED | {"runs": [{"profiler": "kineto"}]})
+    steps = [{"phase": "train", "epoch": 0, "step": 0, "start_ns": 0, "dur_ns": 100}]
+    recorded = build_store(tmp_path / "lab", STARTED | {"steps": steps})
     sentence = "The answer includes the program's start of r, 100 ns; --after-start leaves it out.\n"
     assert notes(recorded) == notes(recorded, "--run", "r") == sentence
     assert notes(recorded, "--after-start").startswith("Scope: after the program's start of 100 ns; ")
