@@ -180,3 +180,19 @@ def test_old_commits_go_once_two_checkpoints_have_them(tmp_path: Path, monkeypat
         "0000000003state.json",
     ]
     assert rows(tmp_path / "lab") == [("r", 0, 3)]
+
+
+def test_a_signal_right_after_the_creation_of_a_staging_folder_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = Path.mkdir
+
+    def create_and_end(path: Path, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
+        create(path, mode, parents, exist_ok)
+        if path.parent.name == store_files.STAGING:
+            raise SystemExit(143)
+
+    monkeypatch.setattr(Path, "mkdir", create_and_end)
+    with pytest.raises(SystemExit), store_files.staging_folder(tmp_path):
+        pass
+    assert list((tmp_path / store_files.STAGING).iterdir()) == []

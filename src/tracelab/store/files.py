@@ -163,8 +163,8 @@ def staging_folder(store: Path) -> Iterator[Path]:
     Its name is that of its process, so that others can see whether that is alive.
     """
     folder = store / STAGING / f"{_process_name(os.getpid())}~{uuid.uuid4().hex[:12]}"
-    folder.mkdir(parents=True)
-    try:
+    try:  # around its creation, too: a signal may end the process right after it
+        folder.mkdir(parents=True)
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
