@@ -1,5 +1,6 @@
 """PyTorch's profiler in a process whose GPU fails."""
 
+import contextlib
 import gzip
 import json
 from pathlib import Path
@@ -7,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.needs import needs_torch, torch
+from tracelab.collect.process.cancellation import Cancellation
+from tracelab.collect.profiling.capture import StepCapture
 from tracelab.collect.profiling.kineto import Kineto
+from tracelab.collect.profiling.schedule import Schedule
 from tracelab.collect.recording.profilers import KinetoOptions
 
 pytestmark = needs_torch
@@ -32,3 +36,17 @@ def test_a_failed_kernel_leaves_what_the_cpu_did(tmp_path: Path, monkeypatch: py
 def test_torch_does_not_warn_of_cycles_that_a_recording_never_has(tmp_path: Path) -> None:
     kineto = Kineto(torch, KinetoOptions(), 0, tmp_path, tmp_path)
     assert kineto._build_profile().acc_events
+
+
+def test_ranges_cost_nothing_outside_of_the_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ranges = []
+    monkeypatch.setattr(torch.profiler, "record_function", lambda name: ranges.append(name) or contextlib.nullcontext())
+    kineto = Kineto(torch, KinetoOptions(), 0, tmp_path, tmp_path)
+    schedule = Schedule("step", first=2, active=1, wait=0, cycles=1)
+    capture = StepCapture(schedule, kineto, Cancellation())
+    with capture.run():
+        for step in range(5):
+            with capture.step(step), capture.phase("forward"):
+                pass
+            capture.between_steps()
+    assert ranges == ["ProfilerStep#2", "forward"]

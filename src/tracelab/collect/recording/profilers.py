@@ -82,6 +82,7 @@ class ProgramKineto(Kineto):
 
     def discard(self) -> None:
         """Stop recording, and forget what was recorded."""
+        self._is_recording = False
         self._profile.stop_trace()
         self._profile = None
 
