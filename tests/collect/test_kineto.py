@@ -4,13 +4,15 @@ import contextlib
 import gzip
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.needs import needs_torch, torch
 from tracelab.collect.process.cancellation import Cancellation
 from tracelab.collect.profiling.capture import StepCapture
-from tracelab.collect.profiling.kineto import Kineto
+from tracelab.collect.profiling.kineto import Kineto, add_ops
 from tracelab.collect.profiling.schedule import Schedule
 from tracelab.collect.recording.profilers import KinetoOptions
 
@@ -33,9 +35,11 @@ def test_a_failed_kernel_leaves_what_the_cpu_did(tmp_path: Path, monkeypatch: py
     assert sum(event.get("name") == "aten::add" for event in events) == 1
 
 
-def test_torch_does_not_warn_of_cycles_that_a_recording_never_has(tmp_path: Path) -> None:
+def test_torch_neither_warns_of_cycles_nor_converts_all_events(tmp_path: Path) -> None:
     kineto = Kineto(torch, KinetoOptions(), 0, tmp_path, tmp_path)
-    assert kineto._build_profile().acc_events
+    kineto.prepare()
+    assert kineto._profile.acc_events
+    assert not kineto._profile.profiler.acc_events
 
 
 def test_ranges_cost_nothing_outside_of_the_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,3 +54,23 @@ def test_ranges_cost_nothing_outside_of_the_window(tmp_path: Path, monkeypatch: 
                 pass
             capture.between_steps()
     assert ranges == ["ProfilerStep#2", "forward"]
+
+
+def test_flops_are_counted_where_other_names_cannot_be_read() -> None:
+    def event(name: str, flop: int, alpha: float | None = None, shape: int = 2) -> Any:
+        return SimpleNamespace(
+            flops=lambda: flop,
+            name=name.encode("latin-1").decode,  # fails where torch's does
+            shapes=lambda: [[shape]],
+            concrete_inputs=lambda: [None, None, alpha],
+            duration_ns=lambda: 7,
+        )
+
+    ops: dict[tuple[str, str], dict[str, Any]] = {}
+    events = [event("aten::add", 5), event("aten::add", 5, 1), event("aten::add", 5, 0.5), event("aten::mm", 3)]
+    add_ops(ops, [*events, event("aten::mm", 4, shape=3), event("\xa0", 0)])
+    assert [(row["name"], row["input_shapes"], row["calls"], row["flop"], row["dur_ns"]) for row in ops.values()] == [
+        ("aten::add", [[2]], 3, 20, 21),
+        ("aten::mm", [[2]], 1, 3, 7),
+        ("aten::mm", [[3]], 1, 4, 7),
+    ]

@@ -10,7 +10,6 @@ import pytest
 from tests.collect import gpu_node
 from tests.collect.option_pairs import cover_pairs, refusal
 from tests.needs import needs_torch
-from tracelab.collect.profiling.kineto import UNREADABLE_NAMES
 from tracelab.collect.settings import OPTION_METADATA, Settings
 
 pytestmark = [needs_torch, pytest.mark.usefixtures("_forked_ranks")]
@@ -40,17 +39,17 @@ EVERYTHING = os.environ.get("TRACELAB_ALL_PAIRS") == "1"
 if EVERYTHING:  # stacks of torch in Python take seconds
     AXES["stacks"] = SWITCH
 FIXED = {"workload": "decoder", "device": "cuda", "steps": 3, "batch_size": 2}
-ROWS, REFUSED_PAIRS = (45, 46) if EVERYTHING else (42, 45)
+ROWS, REFUSED_PAIRS = (41, 46) if EVERYTHING else (40, 45)
 """Pairs that exclude each other; more of them are a contradiction that is new, or written too wide."""
 
 
 def cost(values):
-    """Return roughly how long settings run, in units of 0.05 s of a core; torch adds up FLOPs in quadratic time."""
+    """Return roughly how long settings run, in units of 0.05 s of a core."""
     ranks = 2 if values["parallel"] in ("ddp", "fsdp", "tp") else 1
     steps = 3 * values["epochs"] * values["accumulate"]
     window = steps if values["window"] == "all" else 2 * values["cycles"] * values["accumulate"]
     recorded = window if values["profiler"] == "kineto" else 0
-    return ranks * (3 + 4 * values["workers"] + 2 * recorded + recorded**2 / 2 * values["flops"])
+    return ranks * (3 + 4 * values["workers"] + 2 * recorded)
 
 
 @functools.cache
@@ -122,10 +121,6 @@ def test_a_pair_is_refused_by_a_sentence_that_names_one_of_its_options():
 def test_settings_with_every_pair_end_ok(node, number):
     values = FIXED | cover().rows[number]
     run = end_of(node, values)
-    if values.get("stacks") and values["flops"] and values["memory"] and run.status != "ok":
-        assert UNREADABLE_NAMES in run.error
-        assert run.json["ranks"]["0"]["kernels"] > 0  # the trace is kept
-        return
     assert run.status == "ok", run.error
     settings = Settings(**values)
     ranks = 2 if settings.parallel in ("ddp", "fsdp", "tp") else 1

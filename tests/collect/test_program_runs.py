@@ -19,7 +19,6 @@ from tests.collect.test_nvidia_captures import PROGRAM, STEP, environ
 from tests.needs import needs_torch
 from tracelab.cli import main
 from tracelab.client import Lab
-from tracelab.collect.profiling.kineto import UNREADABLE_NAMES
 from tracelab.collect.program import run as program_run
 from tracelab.collect.program.process import RECORDING, STARTUP
 from tracelab.collect.program.run import run_program
@@ -278,16 +277,14 @@ def test_data_loading_processes_are_not_recorded(tmp_path: Path) -> None:
 
 
 def test_options_of_kineto_reach_the_program(tmp_path: Path) -> None:
-    result = record_loop(tmp_path, steps=2, kineto=KinetoOptions(shapes=True, flops=True))
+    options = KinetoOptions(shapes=True, flops=True, stacks=True, memory=True)
+    result = record_loop(tmp_path, steps=20, kineto=options)  # torch 2.13 may then have names that are not UTF-8
+    assert (result.status, result.error) == ("ok", None)
     ops = json.loads((result.folder / "ops.rank0.json").read_text())["ops"]
-    assert [(op["calls"], op["flop"]) for op in ops if op["name"] == "aten::addmm"] == [(2, 2 * 2 * 2 * 4 * 4)]
-
-
-def test_names_that_torch_cannot_read_cost_the_flops_and_not_the_trace(tmp_path: Path) -> None:
-    each = r"torch.profiler.profile.events = lambda _: b'\xa0'.decode()"
-    result = record_loop(tmp_path, steps=2, each=each, kineto=KinetoOptions(flops=True))
-    assert (result.status, result.error) == ("profiler_error", UNREADABLE_NAMES)
-    assert names(result)["aten::addmm"] == 2
+    assert [(op["calls"], op["flop"]) for op in ops if op["name"] == "aten::addmm"] == [(20, 20 * 2 * 2 * 4 * 4)]
+    counted = names(result)
+    assert counted["aten::addmm"] == 20
+    assert any(".py(" in name for name in counted)
 
 
 def test_a_program_without_python_has_samples_and_a_status(tmp_path: Path) -> None:

@@ -3,21 +3,16 @@
 import contextlib
 import inspect
 import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
 from tracelab.collect import disk_errors
 from tracelab.collect.process.launch import SAVING
-from tracelab.collect.profiling.capture import DATA_LOADING, ProfilerError
+from tracelab.collect.profiling.capture import DATA_LOADING
 from tracelab.collect.profiling.trace_check import TraceCheck, check_trace
 from tracelab.collect.run_folder import write_gzip, write_json
 
-UNREADABLE_NAMES = (
-    "the FLOPs are lost, because torch's profiler has names that are not valid UTF-8; omit --flops, or --stacks and "
-    "--memory"
-)
 _ALPHA = 2
 """Index of alpha among the inputs of aten::add."""
 
@@ -72,6 +67,7 @@ class Kineto:
         self._profile = self._build_profile()
         with _without_inductor(self._torch):
             self._profile.prepare_trace()
+        self._profile.profiler.acc_events = False
 
     def start(self) -> None:
         """Start recording after synchronizing, so that no earlier work is recorded."""
@@ -140,7 +136,8 @@ class Kineto:
         if self._torch.cuda.is_available() and settings.device != "cpu":
             activities.append(profiler.ProfilerActivity.CUDA)
         profile = profiler.profile
-        # Without it, torch 2.11 warns that events of earlier cycles are lost: a profile has one cycle here.
+        # Without it, torch 2.11 warns that events of earlier cycles are lost: a profile has one cycle here. It is
+        # switched off again after that, or the profiler would convert all events to Python objects when it stops.
         one_cycle = {"acc_events": True} if "acc_events" in inspect.signature(profile).parameters else {}
         return profile(
             activities=activities,
@@ -175,21 +172,7 @@ class Kineto:
 
     def _write_ops(self) -> None:
         """Write the FLOPs that `with_flops` counted, which the trace lacks; several windows add up."""
-        try:
-            scaled = _scaled_flop(self._profile.events())
-        except UnicodeDecodeError as error:  # torch 2.13 with DDP, stacks and memory
-            raise ProfilerError(UNREADABLE_NAMES) from error
-        for average in self._profile.key_averages(group_by_input_shape=True):
-            if not average.flops:
-                continue
-            op = (average.key, str(average.input_shapes))
-            row = self._ops.setdefault(
-                op,
-                {"name": average.key, "input_shapes": average.input_shapes, "calls": 0, "flop": 0, "dur_ns": 0},
-            )
-            row["calls"] += average.count
-            row["flop"] += average.flops + scaled[op]
-            row["dur_ns"] += round(average.cpu_time_total * 1000)
+        add_ops(self._ops, self._profile.profiler.kineto_results.events())
         content = {"tracelab": "ops/1", "run": self._folder.name, "rank": self._rank, "kind": "key_averages"}
         write_json(self._folder / f"ops.rank{self._rank}.json", content | {"ops": list(self._ops.values())})
 
@@ -212,10 +195,21 @@ def _without_inductor(torch: Any) -> Iterator[None]:  # noqa: ANN401
         lazy_modules.add("_inductor")
 
 
-def _scaled_flop(events: Iterable[Any]) -> Counter[tuple[str, str]]:
-    """Count the FLOPs that torch omits in `a + alpha * b`: it counts the addition, not the multiplication."""
-    flop: Counter[tuple[str, str]] = Counter()
+def add_ops(ops: dict[tuple[str, str], dict[str, Any]], events: Iterable[Any]) -> None:
+    """Add calls, FLOPs and duration of events to `ops`, by name and shapes.
+
+    torch's own averages read the name of each event, which with stacks and memory is not always valid UTF-8 (torch
+    2.13), and compare each event with all others. In `a + alpha * b` torch counts the addition alone.
+    """
     for event in events:
-        if event.name == "aten::add" and event.flops and event.concrete_inputs[_ALPHA:][:1] not in ([], [None], [1]):
-            flop[event.name, str(event.input_shapes)] += event.flops
-    return flop
+        flop = event.flops()
+        if not flop:
+            continue
+        name, shapes = event.name(), event.shapes()
+        if name == "aten::add" and event.concrete_inputs()[_ALPHA:][:1] not in ([], [None], [1]):
+            flop *= 2
+        new = {"name": name, "input_shapes": shapes, "calls": 0, "flop": 0, "dur_ns": 0}
+        row = ops.setdefault((name, str(shapes)), new)
+        row["calls"] += 1
+        row["flop"] += flop
+        row["dur_ns"] += event.duration_ns()
