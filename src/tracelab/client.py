@@ -82,7 +82,7 @@ class Lab:
         query = library.find(name, like)
         mask = self.row_mask(query, params)
         table = replace(self, scope=mask).run_query(query, params)
-        return Result(table, query.title, query.show, notes=(mask.note,) if mask else ())
+        return Result(table, query.title, query.show, notes=tuple(mask.describe(table.num_rows)) if mask else ())
 
     def run_query(self, query: spec.Query, params: Mapping[str, spec.Value]) -> pa.Table:
         """Run a loaded query and return its rows as an Arrow table, in the sandbox where it is not the library's."""
@@ -132,10 +132,10 @@ class Lab:
                 yield con
 
     def find_hints(self, query: spec.Query, params: Mapping[str, spec.Value]) -> list[str]:
-        """Return what to record for a fuller answer of a query of the library."""
+        """Return what to record for a fuller answer of a library query; whole recordings decide, not the scope."""
         if not query.hints or not library.is_shipped(query):
             return []
-        with self._library_session(query, params) as con, execution.translate_errors():
+        with replace(self, scope=None)._library_session(query, params) as con, execution.translate_errors():
             return execute.find_hints(con, query, params)
 
     def describe_starts(self, query: spec.Query, params: Mapping[str, spec.Value]) -> list[str]:

@@ -327,6 +327,34 @@ def test_a_scope_that_cannot_be_read_is_an_error(two_steps: Path, scope: dict[st
     assert str(error.value).startswith(sentence)
 
 
+@pytest.mark.parametrize(
+    ("scope", "parts"),
+    [
+        ({"stream": "20"}, "stream 20"),
+        ({"linked": True}, "with a recorded launch"),
+        (
+            {"stream": "9", "steps": "0"},
+            "steps 0 of 0–1, stream 9; rows of GPUs by the time of their launch; 1 of 4 api_calls",
+        ),
+    ],
+)
+def test_rows_of_a_cpu_are_on_any_stream(two_steps: Path, scope: dict[str, Any], parts: str) -> None:
+    answer = Lab(two_steps).scoped(**scope).query("api_summary")
+    assert [row["calls"] for row in answer.to_pylist()] == [1 if "steps" in scope else 4]
+    needless = "The answer reads no rows of GPUs, which alone have streams and launches."
+    assert answer.notes == (f"Scope: {parts}. {needless}",)
+
+
+def test_an_empty_answer_of_a_scope_has_a_sentence(two_steps: Path) -> None:
+    sentence = "The answer is empty: the scope has nothing that it lists."
+    assert Lab(two_steps).scoped(steps="0").query("collective_summary").notes[1:] == (sentence,)
+    assert len(Lab(two_steps).scoped(steps="0").query("kernel_summary").notes) == 1
+    for query, expected in (("collective_summary", [sentence]), ("kernel_summary", [])):
+        result = CliRunner().invoke(main, ["query", query, "--steps", "0", "--store", str(two_steps)])
+        assert result.exit_code == 0
+        assert [line for line in result.stderr.splitlines() if not line.startswith("Scope: ")][:1] == expected
+
+
 def test_a_query_of_rows_outside_of_recordings_takes_no_scope(two_steps: Path) -> None:
     with pytest.raises(UsageError, match="no scope applies to steps: only rows of a recording have a place in one"):
         Lab(two_steps).scoped(steps="0").query("sweep_throughput")
@@ -372,9 +400,10 @@ def test_a_graph_finds_its_capture_in_another_run_that_the_scope_does_not_cut(tm
         ]
 
 
-def test_a_capture_outside_of_the_scope_keeps_its_ops_and_frames(tmp_path: Path) -> None:
-    store = build_store(
-        tmp_path / "lab",
+@pytest.fixture(scope="module")
+def replayed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_store(
+        tmp_path_factory.mktemp("replayed") / "lab",
         {
             "annotations": [mark(0, 90, "ProfilerStep#0"), mark(100, 90, "ProfilerStep#1")],
             "ops": [on(MAIN, 22, 5, name="aten::mm"), on(MAIN, 105, 2, name="aten::copy_")],
@@ -391,7 +420,10 @@ def test_a_capture_outside_of_the_scope_keeps_its_ops_and_frames(tmp_path: Path)
             "kernels": [work(50, "gemm", 40), work(120, "gemm", 110)],
         },
     )
-    lab = Lab(store).scoped(steps="1")
+
+
+def test_a_capture_outside_of_the_scope_keeps_its_ops_and_frames(replayed: Path) -> None:
+    lab = Lab(replayed).scoped(steps="1")
     for by, detail in (("name", None), ("module", "Linear_0")):
         (row,) = (row for row in lab.query("op_summary", by=by).to_pylist() if row["op"] == "aten::mm")
         assert [row[name] for name in ("calls", "gpu_ns", "module")] == [0, 30, detail]
@@ -399,8 +431,24 @@ def test_a_capture_outside_of_the_scope_keeps_its_ops_and_frames(tmp_path: Path)
     assert [row[name] for name in ("calls", "gpu_ns")] == [0, 30]
     frames = {row["frame"]: row["total"] for row in lab.query("stacks", measure="gpu").to_pylist()}
     assert frames == {"nn.Module: Linear_0": 30, "aten::mm": 30}
-    (row,) = [row for row in Lab(store).query("op_summary").to_pylist() if row["op"] == "aten::mm"]
+    (row,) = [row for row in Lab(replayed).query("op_summary").to_pylist() if row["op"] == "aten::mm"]
     assert [row["calls"], row["gpu_ns"]] == [1, 60]
+
+
+def test_a_replay_has_the_ops_of_its_capture_in_a_scope_without_ops_of_its_own(replayed: Path) -> None:
+    lab = Lab(replayed).scoped(from_="108ns")
+    answer = lab.query("op_summary")
+    assert [(row["op"], row["gpu_ns"]) for row in answer.to_pylist()] == [("aten::mm", 30)]
+    assert answer.notes[0].endswith("0 of 2 ops, 1 of 2 kernels.")
+    assert [(row["op"], row["gpu_ns"]) for row in lab.query("op_flop").to_pylist()] == [("aten::mm", 30)]
+    assert {row["frame"]: row["total"] for row in lab.query("stacks", measure="gpu").to_pylist()}["aten::mm"] == 30
+    with pytest.raises(NoDataError, match=r"no row lies in the scope: .*; 0 of 2 ops\."):
+        Lab(replayed).scoped(from_="111ns").query("op_summary")
+
+
+def test_hints_are_of_what_was_recorded_and_not_of_the_scope(replayed: Path) -> None:
+    query = library.find("graph_replays")
+    assert Lab(replayed).scoped(from_="111ns", by="execution").find_hints(query, {}) == []
 
 
 def test_an_option_takes_a_choice_of_the_query_and_a_time_of_the_scope(two_steps: Path) -> None:

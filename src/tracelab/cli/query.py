@@ -1,7 +1,7 @@
 """`tracelab query`: every query is a command whose options and help come from the header of its file."""
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -286,7 +286,8 @@ def _run_query(query: "Query", values: dict[str, Any], options: dict[str, Any]) 
         _draw(table, query, picture, notes, lab.joined_kernels(query, table, values), force=force)
     elif answer is not None:
         with lab.open_query(query, values) as rows:
-            _emit_selected(rows, selection, answer)
+            answered = _emit_selected(rows, selection, answer)
+        notes = notes if mask is None else [*notes[:-1], *mask.describe(answered)]
     for note in [*notes, *lab.find_hints(query, values), *lab.describe_starts(query, values)]:
         print_lines(note, err=True)
 
@@ -310,12 +311,27 @@ def _select(
     return selection, replace(answer, show=None if options["everything"] or columns else query.show)
 
 
-def _emit_selected(rows: "pa.Table | pa.RecordBatchReader", selection: "table_view.Selection", answer: Output) -> None:
-    """Write the selected rows; print how many there are if that is more."""
+def _emit_selected(rows: "pa.Table | pa.RecordBatchReader", selection: "table_view.Selection", answer: Output) -> int:
+    """Write the selected rows, and print how many there are if that is more; return how many were read."""
+    import pyarrow as pa
+
+    read = 0
+
+    def count(batches: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        nonlocal read
+        for batch in batches:
+            read += batch.num_rows
+            yield batch
+
+    if isinstance(rows, pa.Table):
+        read = rows.num_rows
+    else:
+        rows = pa.RecordBatchReader.from_batches(rows.schema, count(rows))
     selected, total = selection.apply(rows)
     answer.emit(selected)
     if total is not None and selection.limit is not None and total > selection.limit:
         print_lines(f"The first {selection.limit:,} of {total:,} rows.", err=True)
+    return read
 
 
 def _draw(

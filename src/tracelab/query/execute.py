@@ -15,7 +15,7 @@ from tracelab.errors import NoDataError, TracelabError, UsageError, suggest_clos
 from tracelab.output.spans import format_spans
 from tracelab.query.spec import PARAMETER, Hint, Param, Query, Value, prune_blocks
 from tracelab.schema import BY_NAME, named_computations
-from tracelab.store import execution
+from tracelab.store import execution, session
 
 CAPTURES_PARAM = "captures_from"
 """The parameter that names the run with the captures of graphs; without it a query of one run reads no other."""
@@ -275,12 +275,12 @@ def needed_tables(query: Query, bound: Mapping[str, Value]) -> tuple[str, ...]:
 
 
 def _check_needs(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[str, Value]) -> None:
-    """Raise NoDataError if the store has no row in any of the tables that the query needs."""
+    """Raise NoDataError if the store has no row in any of the tables that the query needs, in a scope or not."""
     tables = needed_tables(query, bound)
     for table in tables:
         if con.execute(f"select 1 from {table} limit 1").fetchall():
             return
-    if tables:
+    if tables and session.scoped_tables(con).isdisjoint(tables):
         needs, hints = " or ".join(tables), capture_hints(tables)
         summary = _summary_hint(con, query, None)
         other = _other_choice_hint(con, query, bound)

@@ -31,6 +31,10 @@ _BESIDE = {
 """The tables with such a view: what is around the rows of a scope, captures of graphs, and what occupies a GPU."""
 _PLAIN_STORE = "plain_store"
 """A macro, not a variable, since cursors of a session have its macros."""
+SCOPE = "scope"
+"""The schema of what a scope adds to a session."""
+RECORDED = f"{SCOPE}.recorded"
+"""A macro: the tables of which a scope has chosen rows, be it none."""
 _DEFINITION = re.compile(r"^create or replace (macro|view) (\w+)", re.MULTILINE)
 _PROSE = re.compile(r"^\s*--.*\n|^comment on .*\n", re.MULTILINE)
 _WORD = re.compile(r"\w+")
@@ -90,6 +94,15 @@ def plain_store(con: duckdb.DuckDBPyConnection) -> Path | None:
     except duckdb.CatalogException:
         return None
     return Path(root)
+
+
+def scoped_tables(con: duckdb.DuckDBPyConnection) -> frozenset[str]:
+    """Return the tables with rows of which the session has those of a scope; none without a scope."""
+    try:
+        ((tables,),) = con.execute(f"select {RECORDED}()").fetchall()
+    except duckdb.CatalogException:
+        return frozenset()
+    return frozenset(tables)
 
 
 def _is_plain(rows: "StoredRows") -> bool:

@@ -1,7 +1,7 @@
 """Choose the rows of a scope: one bit for each row of each file, which the views of a session read."""
 
 import base64
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -34,6 +34,7 @@ _NEVER = np.iinfo(np.int64).min
 _BATCH_ROWS = 122_880
 _NUMBERED = "numbered_"
 _IDLE = "Idle time is what these rows leave: the GPU may have run others meanwhile, such as those of the step before."
+_NO_GPU = "The answer reads no rows of GPUs, which alone have streams and launches."
 _CALLS = f"""\
 select
     {PROCESS} as process, {THREAD} as thread, correlation,
@@ -73,7 +74,13 @@ class RowMask:
     tables: frozenset[str]
     bits: Mapping[str, bytes]
     note: str
+    recorded: frozenset[str] = frozenset()
+    """The tables that have rows, in the scope or not."""
     of_runs: bool = False
+
+    def describe(self, answered: int) -> list[str]:
+        """Return what the scope is, and that an answer of so many rows is empty, as sentences."""
+        return [self.note, *([] if answered else ["The answer is empty: the scope has nothing that it lists."])]
 
     def render(self) -> str:
         """Render the statements that create the table of bits, which the views join."""
@@ -83,12 +90,12 @@ class RowMask:
         )
         values = f"(values\n{rows}\n) as scoped(path, bits)" if rows else "(select '', null::bit where false)"
         return (
-            f"create schema if not exists {SCHEMA};\n"
-            f"create or replace table {SCHEMA}.files(path, bits) as from {values};"
+            f"create schema if not exists {session.SCOPE};\n"
+            f"create or replace table {session.SCOPE}.files(path, bits) as from {values};\n"
+            f"create or replace macro {session.RECORDED}() as {sorted(self.recorded)}::varchar[];"
         )
 
 
-SCHEMA = "scope"
 _HOLDS_BIT = (
     "case when stored.file_row_number < bit_length(scoped.bits)\n"
     "    then get_bit(scoped.bits, stored.file_row_number::integer) = 1 else false end"
@@ -119,7 +126,7 @@ class MaskedRows:
             return stored
         return (
             f"select stored.*\nfrom ({stored}) as stored\n"
-            f"{self._join} {SCHEMA}.files as scoped on stored.filename = scoped.path\n"
+            f"{self._join} {session.SCOPE}.files as scoped on stored.filename = scoped.path\n"
             f"where case when scoped.path is null then {self._held} else {_HOLDS_BIT} end"
         )
 
@@ -144,7 +151,7 @@ class LeftOutRows:
         """Select all stored columns of the rows outside of the scope, and `filename`."""
         return (
             f"select stored.*\nfrom ({self._rows.select(table)}) as stored\n"
-            f"join {SCHEMA}.files as scoped on stored.filename = scoped.path\n"
+            f"join {session.SCOPE}.files as scoped on stored.filename = scoped.path\n"
             f"where not {_HOLDS_BIT}"
         )
 
@@ -163,6 +170,8 @@ class _Tally:
 
     tables: dict[str, _Counts] = field(default_factory=dict)
     streams: set[int] = field(default_factory=set)
+    on_gpu: int = 0
+    """Rows of GPUs, in the scope or not."""
     unlinked: int = 0
     """Rows of GPUs in the scope whose launch was not recorded."""
 
@@ -210,6 +219,10 @@ def has_place(needs: Collection[str]) -> bool:
     return not needs or not set(needs).isdisjoint(SCOPED_TABLES)
 
 
+def _reads_gpus(tables: Iterable[str]) -> bool:
+    return any(schema.BY_NAME[table].kind == "gpu" or table == "collectives" for table in tables)
+
+
 class _Chooser:
     """One pass over the tables of a session."""
 
@@ -240,14 +253,29 @@ class _Chooser:
             bits |= self._choose_rows(table, criteria, calls)
         self._check_streams()
         note = self._describe(found)
-        counted = [self._tally.tables[table] for table in self._needs or self._tables if table in self._tally.tables]
-        if any(each.all for each in counted) and not any(each.kept for each in counted):
+        counted = self._counted()
+        is_recorded = any(not self._needs or table in self._needs for table in counted)
+        if is_recorded and not any(each.kept for each in counted.values()):
             raise NoDataError(f"no row lies in the scope: {note.removeprefix('Scope: ')}")
-        return RowMask(self._scope, frozenset(self._tables), bits, note)
+        recorded = frozenset(table for table, each in self._tally.tables.items() if each.all)
+        return RowMask(self._scope, frozenset(self._tables), bits, note, recorded)
+
+    def _counted(self) -> dict[str, _Counts]:
+        """Return the counts of the tables with rows that the answer needs, else of all.
+
+        Where all that it needs are rows of CPUs, and none is in the scope, rows of GPUs do as well: those that an op
+        before the scope launched, or a graph, whose kernels have the ops of its capture.
+        """
+        tables = {name: each for name, each in self._tally.tables.items() if each.all}
+        needed = {name: tables[name] for name in self._needs if name in tables}
+        if not needed:
+            return tables
+        of_gpus = {name: each for name, each in tables.items() if schema.BY_NAME[name].kind == "gpu" and each.kept}
+        takes_others = not any(each.kept for each in needed.values()) and not _reads_gpus(self._needs)
+        return needed | of_gpus if takes_others else needed
 
     def _reads_calls(self) -> bool:
-        on_gpu = any(schema.BY_NAME[table].kind == "gpu" or table == "collectives" for table in self._tables)
-        return on_gpu and (self._scope.linked or self._scope.by == "launch")
+        return _reads_gpus(self._tables) and (self._scope.linked or self._scope.by == "launch")
 
     def _choose_rows(self, table: str, criteria: Sequence[Criterion], calls: "_Calls | None") -> dict[str, bytes]:
         """Return the bits of each file of a table, and count its rows."""
@@ -267,6 +295,7 @@ class _Chooser:
     def _hold(self, batch: "_Batch", criteria: Sequence[Criterion], calls: "_Calls | None") -> Flags:
         """Return for each row whether it is in the scope."""
         rows, on_gpu = batch.rows, batch.on_gpu
+        self._tally.on_gpu += int(on_gpu.sum())
         kept = np.ones(len(on_gpu), np.bool_)
         linked = np.zeros(len(on_gpu), np.bool_)
         if calls is not None and on_gpu.any():
@@ -292,7 +321,9 @@ class _Chooser:
 
     def _check_streams(self) -> None:
         streams = sorted(self._tally.streams)
-        if self._scope.stream is None or any(holds_number(self._scope.stream_numbers, each) for each in streams):
+        if self._scope.stream is None or not self._tally.on_gpu:
+            return
+        if any(holds_number(self._scope.stream_numbers, each) for each in streams):
             return
         there = f"there are streams {format_spans(streams)}" if streams else "no such row has a stream"
         raise NoDataError(f"no row of a GPU in the scope is on stream {self._scope.stream}; {there}")
@@ -305,9 +336,7 @@ class _Chooser:
             parts.append(f"stream {scope.stream}")
         if scope.linked:
             parts.append("with a recorded launch")
-        shown = {table: each for table, each in self._tally.tables.items() if each.all}
-        shown = {table: shown[table] for table in self._needs if table in shown} or shown
-        rows = ", ".join(f"{each.kept:,} of {each.all:,} {table}" for table, each in shown.items())
+        rows = ", ".join(f"{each.kept:,} of {each.all:,} {table}" for table, each in self._counted().items())
         whole = [table for table in self._needs if table not in SCOPED_TABLES and schema.BY_NAME[table].kind != "plain"]
         if whole:
             rows += f", and all {' and '.join(whole)}"
@@ -316,7 +345,8 @@ class _Chooser:
         if self._tally.unlinked and found and scope.by == "launch":
             unlinked = f" {self._tally.unlinked:,} rows of GPUs without a recorded launch count by their own start."
         idle = f" {_IDLE}" if self._has_idle and any(self._drops_work(table) for table in self._tally.tables) else ""
-        return f"Scope: {'; '.join(part for part in (', '.join(parts), by, rows) if part)}.{unlinked}{idle}"
+        needless = f" {_NO_GPU}" if (scope.stream is not None or scope.linked) and not self._tally.on_gpu else ""
+        return f"Scope: {'; '.join(part for part in (', '.join(parts), by, rows) if part)}.{unlinked}{needless}{idle}"
 
     def _drops_work(self, table: str) -> bool:
         counts = self._tally.tables[table]
