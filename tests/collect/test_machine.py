@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -10,6 +11,7 @@ import pytest
 
 from tracelab.collect.machine import Gpu, gpu_source, list_gpus
 from tracelab.collect.machine.gpu import throttle_reasons, visible_gpus
+from tracelab.collect.machine.gpu_source import open_gpu_source
 from tracelab.collect.machine.host import Host, read_host, util_ratio
 
 FAKES = Path(__file__).parent / "fakes"
@@ -100,6 +102,22 @@ def card(device, source, **known):
         throttle_reasons="sw_power_cap, sw_thermal_slowdown",
         **known,
     )
+
+
+def test_samples_read_only_what_changes(nvml):
+    calls = Counter()
+
+    def count(name, function):
+        return lambda *arguments, **keywords: (calls.update([name]), function(*arguments, **keywords))[1]
+
+    nvml(**{name: count(name, value) for name, value in vars(fake_nvml()).items() if name.startswith("nvmlDeviceGet")})
+    source = open_gpu_source(NOWHERE)
+    assert source.cards() == source.cards()
+    each_sample = ("MemoryInfo", "UtilizationRates", "PowerUsage", "TemperatureV", "CurrentClocksEventReasons")
+    assert {name: calls[f"nvmlDeviceGet{name}"] for name in each_sample} == dict.fromkeys(each_sample, 2 * 2)
+    assert calls["nvmlDeviceGetClockInfo"] == 2 * 2 * 2  # two clocks
+    once = ("UUID", "PciInfo", "Name", "CudaComputeCapability", "EnforcedPowerLimit", "ApplicationsClock")
+    assert {name: calls[f"nvmlDeviceGet{name}"] for name in once} == dict.fromkeys(once, 2)
 
 
 def test_nvml_reports_a_card_in_base_units_and_memory_as_nvidia_smi_does(nvml):

@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from tracelab.collect.machine.gpu import MHZ, Gpu, throttle_reasons, visible_device_entries, visible_gpus
@@ -18,14 +19,12 @@ class Nvml:
         self._environment = environment
         self._driver = self._query(lambda nvml: _text(nvml.nvmlSystemGetDriverVersion()))
         self._handles = self._open_handles()
+        self._gpus = [self._describe_gpu(number, handle) for number, handle in enumerate(self._handles)]
 
     def cards(self) -> list[Gpu]:
         """Return the current state of every visible GPU."""
-        if _slices(self._environment):
-            return [self._read_gpu(ordinal, handle) for ordinal, handle in enumerate(self._handles)]
-        return visible_gpus(
-            [self._read_gpu(number, handle) for number, handle in enumerate(self._handles)], self._environment
-        )
+        gpus = [self._read_gpu(gpu, handle) for gpu, handle in zip(self._gpus, self._handles, strict=True)]
+        return gpus if _slices(self._environment) else visible_gpus(gpus, self._environment)
 
     def close(self) -> None:
         """Shut NVML down."""
@@ -44,12 +43,12 @@ class Nvml:
             return [of_slice(name) for name in names]
         return [of_card(number) for number in range(self._query(lambda nvml: nvml.nvmlDeviceGetCount()) or 0)]
 
-    def _read_gpu(self, number: int, handle: Any) -> Gpu:  # noqa: ANN401
+    def _describe_gpu(self, number: int, handle: Any) -> Gpu:  # noqa: ANN401
+        """Return what is read once of a GPU: each call goes to the driver, and samples need only what changes."""
         if handle is None:  # a GPU that this user may not open, or that fell off the bus
             return Gpu(number, self.source, driver=self._driver)
 
         get = self._query
-        memory = self._memory(handle)
         return Gpu(
             number,
             self.source,
@@ -58,17 +57,28 @@ class Nvml:
             bus_id=get(lambda nvml: _text(nvml.nvmlDeviceGetPciInfo(handle).busId)),
             name=get(lambda nvml: _text(nvml.nvmlDeviceGetName(handle))),
             compute_capability=get(lambda nvml: "{}.{}".format(*nvml.nvmlDeviceGetCudaComputeCapability(handle))),
+            power_limit_w=get(lambda nvml: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000),
+            sm_clock_max_hz=get(lambda nvml: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM) * MHZ),
+            sm_clock_set_hz=get(lambda nvml: nvml.nvmlDeviceGetApplicationsClock(handle, nvml.NVML_CLOCK_SM) * MHZ),
+            memory_clock_max_hz=get(lambda nvml: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_MEM) * MHZ),
+        )
+
+    def _read_gpu(self, gpu: Gpu, handle: Any) -> Gpu:  # noqa: ANN401
+        """Return a GPU with its current figures."""
+        if handle is None:
+            return gpu
+
+        get = self._query
+        memory = self._memory(handle)
+        return replace(
+            gpu,
             total_bytes=memory and int(memory.total),
             used_bytes=memory and int(memory.used),
             util_ratio=get(lambda nvml: nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100),
             power_w=get(lambda nvml: nvml.nvmlDeviceGetPowerUsage(handle) / 1000),
             energy_j=get(lambda nvml: nvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1000),
-            power_limit_w=get(lambda nvml: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000),
             sm_clock_hz=get(lambda nvml: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM) * MHZ),
-            sm_clock_max_hz=get(lambda nvml: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM) * MHZ),
-            sm_clock_set_hz=get(lambda nvml: nvml.nvmlDeviceGetApplicationsClock(handle, nvml.NVML_CLOCK_SM) * MHZ),
             memory_clock_hz=get(lambda nvml: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM) * MHZ),
-            memory_clock_max_hz=get(lambda nvml: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_MEM) * MHZ),
             temperature_c=self._temperature(handle),
             throttle_reasons=throttle_reasons(self._throttling(handle)),
         )
