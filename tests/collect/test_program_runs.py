@@ -234,12 +234,28 @@ def test_a_killed_program_whose_window_is_open_loses_it_and_the_message_names_th
     assert f"the times of the last {3 - rows} steps are lost" in str(rank["note"])
 
 
-def test_a_program_that_leaves_python_by_os_exit_loses_its_recording(tmp_path: Path) -> None:
-    result = record_loop(tmp_path, after="os._exit(0)")
+def test_a_program_that_leaves_python_by_os_exit_keeps_its_recording(tmp_path: Path) -> None:
+    result = record_loop(tmp_path, steps=4, after="os._exit(3)")
+    assert (result.status, result.error) == ("failed", "ended with exit code 3")
+    assert recorded_steps(result) == [1, 2, 3]
+    assert [row["step"] for row in step_rows(result)] == [1, 2, 3]
+
+
+def test_os_exit_does_not_wait_for_a_gpu_that_hangs(tmp_path: Path) -> None:
+    hang = "from tracelab.collect.recording import hook; hook._EXIT_S = 0.2; "
+    hang += "hook._recordings[0].recorder.finish = lambda: time.sleep(60); os._exit(5)"
+    result = record_loop(tmp_path, steps=2, after=hang)
+    assert result.error == (
+        "ended with exit code 5; its recording is lost, because a process saves it when Python exits"
+    )
+
+
+def test_a_process_that_executes_another_program_loses_its_recording(tmp_path: Path) -> None:
+    result = record_loop(tmp_path, after="os.execv('/bin/true', ['true'])")
     assert (result.status, result.error) == (
         "profiler_error",
-        "the process ended by os._exit or exec, or was killed; its recording is lost, because a process saves it when "
-        "Python exits",
+        "the process ended by exec or a library's _exit, or was killed; its recording is lost, because a process saves "
+        "it when Python exits",
     )
 
 

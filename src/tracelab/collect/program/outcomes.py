@@ -19,6 +19,7 @@ _FULL_DISK = re.compile(r"no space left on device|disk quota exceeded", re.IGNOR
 _KINETO_LINE = re.compile(r"^(USDT|INFO|STAGE|VERBOSE):\d{4}-\d\d-\d\d .*\n?", re.MULTILINE)
 """Lines that Kineto prints at each begin and end of a recording."""
 _LOST = "its recording is lost, because a process saves it when Python exits"
+_LEFT = "the process ended by exec or a library's _exit, or was killed"
 _WITHOUT_STEPS = "; where no optimizer steps, choose --after-s and --for-s"
 _TERMINATED = "terminated because another rank failed"
 
@@ -148,19 +149,19 @@ def _rank_status(program: ProgramEnd, record: Record, code: int | None) -> dict[
 
 
 def _status_without_end(program: ProgramEnd, record: Record, code: int | None) -> dict[str, Any]:
-    """Return status and error of a process that Python did not end: a signal or os._exit did."""
+    """Return status and error of a process that Python did not end: a signal or exec did."""
     end = program.end
     lost = f"; {_LOST}" if record.get("recording") else ""
     if end.code == 0 and end.why == "itself":
         if record.get("recording"):
-            return {"status": "profiler_error", "error": f"the process ended by os._exit or exec, or was killed{lost}"}
+            return {"status": "profiler_error", "error": f"{_LEFT}{lost}"}
         return {"status": "ok"}
     if code is None and record["pid"] == program.pid:
         code = end.code
     if code == -signal.SIGTERM and end.why == "itself":  # a launcher ends the other ranks when one fails
         return {"status": "failed", "error": f"{_TERMINATED}{lost}", "collateral": True}
     if code is None:
-        problem = f"its process (pid {record['pid']}) was killed, crashed, or called os._exit or exec"
+        problem = f"its process (pid {record['pid']}) was killed, crashed, or called exec or C's _exit"
         return {"status": "failed" if end.why != "timeout" else "timeout", "error": f"{problem}{lost}"}
     is_own = record["pid"] == program.pid
     own = ProcessExit(0, code, end.why, end.output if is_own else "")

@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 from tracelab import temp_folders
 from tracelab.collect import status
@@ -40,6 +40,8 @@ _recordings: list["ProgramRecording"] = []
 """The recording of this process, once it has one."""
 _handles: list[Any] = []
 """Handles that remove the hooks in optimizers; none where this process is not recorded."""
+_EXIT_S = 60.0
+"""Time that `os._exit` waits for the recording to be saved: a program may call it because a GPU hangs."""
 _TERMINATION_S = 3.0
 """Time that a process has after SIGTERM until its main thread executes Python again, and can save the recording."""
 
@@ -136,6 +138,7 @@ class ProgramRecording:
         )
         _handles.append(_after_each_optimizer_step(self.on_optimizer_step))
         atexit.register(self._end)
+        self._save_before_exit()
         if multiprocessing.parent_process() is not None:  # a forked process of multiprocessing skips atexit
             multiprocessing.util.Finalize(None, lambda: self._end(error=_error_in_flight()), exitpriority=0)
         if threading.current_thread() is threading.main_thread():
@@ -241,6 +244,22 @@ class ProgramRecording:
                 self._write_record(terminated=True, **({"problem": lost} if lost else {}))
                 temp_folders.delete_process_folder()
                 os.kill(self._pid, signal.SIGKILL)
+
+    def _save_before_exit(self) -> None:
+        """Have `os._exit` save the recording first, where it ends this process and not a forked one."""
+        exit_now = os._exit
+
+        def save_and_exit(status: int) -> NoReturn:
+            if self._pid == os.getpid() and not self._ended and not self.recorder.is_busy:
+                limit = threading.Timer(_EXIT_S, exit_now, (status,))
+                limit.daemon = True
+                limit.start()
+                with contextlib.suppress(Exception):
+                    self._end()
+                temp_folders.delete_process_folder()
+            exit_now(status)
+
+        os._exit = save_and_exit
 
     @property
     def _is_unsaved(self) -> bool:
