@@ -59,7 +59,7 @@
 -- [[report.findings]]
 -- when = "cause = 'compute' and slow_classes = classes and classes > 1 and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "charged_ns"
--- cost = { ns = "charged_ns", rows = "cause = 'compute' and slow_classes = classes and classes > 1", adds = ["rank"], topics = ["waiting"], detail = 3 }
+-- cost = { ns = "charged_ns", rows = "cause = 'compute' and slow_classes = classes and classes > 1", adds = ["rank"], topics = ["waiting"], detail = 3, joins = true }
 -- next = "rank_balance"
 -- text = "{where} is late because its GPU is slow: it computes for {slowdown_factor} times the median of the ranks, and longer in all of its {classes} classes of kernels ({details}). The others wait for it[, most of all in step {late_step}]."
 -- step = "late_step"
@@ -68,7 +68,7 @@
 -- [[report.findings]]
 -- when = "cause = 'compute' and slowdown_factor > 1.02 and (slow_classes < classes or classes < 2) and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "charged_ns"
--- cost = { ns = "charged_ns", rows = "cause = 'compute' and slowdown_factor > 1.02 and (slow_classes < classes or classes < 2)", adds = ["rank"], topics = ["waiting"], detail = 3 }
+-- cost = { ns = "charged_ns", rows = "cause = 'compute' and slowdown_factor > 1.02 and (slow_classes < classes or classes < 2)", adds = ["rank"], topics = ["waiting"], detail = 3, joins = true }
 -- next = "rank_balance"
 -- text = "{where} is late because its kernels take longer than those of the others, which wait for it[, most of all in step {late_step}]: {details}."
 -- step = "late_step"
@@ -76,7 +76,7 @@
 -- [[report.findings]]
 -- when = "cause = 'compute' and slowdown_factor <= 1.02 and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "charged_ns"
--- cost = { ns = "charged_ns", rows = "cause = 'compute' and slowdown_factor <= 1.02", adds = ["rank"], topics = ["waiting"], detail = 3 }
+-- cost = { ns = "charged_ns", rows = "cause = 'compute' and slowdown_factor <= 1.02", adds = ["rank"], topics = ["waiting"], detail = 3, joins = true }
 -- next = "step_lateness"
 -- text = "{where} still computes when the others enter collectives and wait for it, though in all it computes no longer than they do ({slowdown_factor} times the median): it does the same work later, or in another order[; they wait most of all in step {late_step}]."
 -- step = "late_step"
@@ -84,7 +84,7 @@
 -- [[report.findings]]
 -- when = "cause = 'host' and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "charged_ns"
--- cost = { ns = "charged_ns", rows = "cause = 'host'", adds = ["rank"], topics = ["waiting"], detail = 3 }
+-- cost = { ns = "charged_ns", rows = "cause = 'host'", adds = ["rank"], topics = ["waiting"], detail = 3, joins = true }
 -- next = "cpu_breakdown"
 -- text = "{where} is late because its CPU side launches work later than those of the others, which wait for it[, most of all in step {late_step}]."
 -- step = "late_step"
@@ -101,7 +101,7 @@
 -- [[report.findings]]
 -- when = "cause not in ('compute', 'host', 'data', 'start') and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "charged_ns"
--- cost = { ns = "charged_ns", rows = "cause not in ('compute', 'host', 'data', 'start')", adds = ["rank", "cause"], topics = ["waiting"], detail = 3 }
+-- cost = { ns = "charged_ns", rows = "cause not in ('compute', 'host', 'data', 'start')", adds = ["rank", "cause"], topics = ["waiting"], detail = 3, joins = true }
 -- next = "rank_balance"
 -- text = "{where} is late because of {cause}[ ({details})], which takes longer than on the others; they wait for it[, most of all in step {late_step}]."
 -- step = "late_step"
@@ -109,7 +109,7 @@
 -- [[report.findings]]
 -- when = "cause = 'start' and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "charged_ns"
--- cost = { ns = "charged_ns", rows = "cause = 'start'", adds = ["rank"], topics = ["waiting"], detail = 3, ranked = false }
+-- cost = { ns = "charged_ns", rows = "cause = 'start'", adds = ["rank"], topics = ["waiting"], detail = 3, joins = true, ranked = false }
 -- next = "stragglers"
 -- text = "{where} enters its first collective late, and the others wait for it. Its recording begins later than theirs, so the cause is not recorded."
 -- advice = "Start the profilers of all ranks behind a barrier, and record two steps or more: then what the rank did since the last common collective is known."

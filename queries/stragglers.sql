@@ -73,14 +73,14 @@
 -- [[report.findings]]
 -- when = "times_last > 0.5 * nullif(collectives, 0) and chance < 0.01"
 -- by = "caused_wait_ns"
--- cost = { ns = "caused_wait_ns", rows = "times_last > 0.5 * nullif(collectives, 0) and chance < 0.01", topics = ["waiting"], detail = 2 }
+-- cost = { ns = "caused_wait_ns", rows = "times_last > 0.5 * nullif(collectives, 0) and chance < 0.01", topics = ["waiting"], detail = 2, opens = "straggler_causes" }
 -- next = "straggler_causes"
--- text = "[{where}: ]this rank is the last in {times_last of collectives} of the collectives; the others wait {caused_wait_ns} for it, added up."
+-- text = "{where} is the last in {times_last of collectives} of the collectives; the others wait {caused_wait_ns} for it, added up."
 -- advice = "If it entered together with the last rank but one, its collectives would be {removable_ns} shorter, added up. For what it does before them, run straggler_causes."
 -- [[report.findings]]
 -- when = "wait_ns > 0.2 * nullif(dur_ns, 0)"
 -- by = "exposed_wait_ns"
--- cost = { ns = "exposed_wait_ns", adds = true, topics = ["waiting"], detail = 2 }
+-- cost = { ns = "exposed_wait_ns", adds = true, topics = ["waiting"], detail = 2, opens = "straggler_causes" }
 -- next = "straggler_causes"
 -- text = "[{where}: ]of its collectives {wait_ns of dur_ns} is waiting for ranks that enter later[, most in {exposed_wait_kind}][, worst in step {exposed_wait_step}]."
 -- every = "{where}: of their collectives {wait_ns of dur_ns} is waiting for ranks that enter later[, most in {exposed_wait_kind}][, worst in step {exposed_wait_step} of rank {rank}]."

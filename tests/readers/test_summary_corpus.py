@@ -6,8 +6,9 @@ import pytest
 
 from tests import corpus
 from tests.stores import kineto_corpus, second_kineto_corpus
-from tracelab.report.summary.lead import plain_text
+from tracelab.report.summary.lead import list_single, plain_text
 from tracelab.report.summary.summarize import RunSummary, summarize
+from tracelab.report.summary.text import summary_lines
 
 pytestmark = corpus.needs_traces
 
@@ -19,22 +20,35 @@ def found(shared_stores: Path) -> dict[str, RunSummary]:
     return {each.run: each for each in summarize(kineto_corpus(shared_stores))}
 
 
-def test_dlrm_leads_with_late_launches_and_notes_the_rank_whose_recording_begins_late(
-    found: dict[str, RunSummary],
-) -> None:
+def test_dlrm_has_one_finding_of_its_late_ranks_with_the_late_start_in_it(found: dict[str, RunSummary]) -> None:
     dlrm = found["param_dlrm_8ranks"]
-    assert [each.query for each in dlrm.leads[:3]] == ["idle_causes", "straggler_causes", "straggler_causes"]
-    assert (dlrm.leads[1].rank, "CPU side launches work later" in dlrm.leads[1].sentence) == (7, True)
-    assert dlrm.leads[0].rest == dlrm.leads[0].share  # its loaders work before the GPUs do: that is no part of it
-    (late,) = dlrm.unranked
-    assert (late.rank, "enters its first collective late" in late.sentence) == (7, True)
+    notes = {each.name: each.note for each in dlrm.figures}
+    assert notes["exposed communication"].startswith("of the windows; waiting for late ranks 38.6 %; all communication")
+    host, late, *others = dlrm.leads
+    assert (host.query, host.rest) == ("idle_causes", host.share)  # its loaders work before the GPUs do: no part of it
+    assert plain_text(late.sentence) == (
+        "All 8 ranks: of their collectives 96.50 % (46.84 ms of 48.54 ms; each 87.86 % to 98.14 %) is waiting for "
+        "ranks that enter later, most in all_to_all (its group is not recorded), worst in step 10 of rank 1. Rank 7 "
+        "is the last in 62.50 % (5 of 8) of the collectives; the others wait 35.55 ms for it, added up. Rank 7 is "
+        "late because its CPU side launches work later than those of the others, which wait for it, most of all in "
+        "step 10. That is 8.274 ms. Rank 5 (5.586 ms) and rank 4 (3.571 ms) are late for the same reason. Together "
+        "that costs 17.43 ms of 117.3 ms."
+    )
+    assert late.rest == pytest.approx((8_273_783 + 5_585_800 + 3_571_026) / 117_319_000)
+    assert late.evidence == "straggler_causes finds it in 3 of 14 causes of late ranks"
+    assert not any(each.query == "straggler_causes" for each in others)
+    (start,) = late.notes
+    assert plain_text(start.sentence).startswith("Rank 7 enters its first collective late, and the others wait for it.")
+    assert [each.cost_ns for each in dlrm.unranked] == [start.cost_ns] == [27_591_906]
+    (line,) = (each for each in summary_lines([dlrm], 10_000) if "Not ranked" in each)
+    assert line.startswith("     Not ranked, 23.5 %: Rank 7 enters")
 
 
 def test_findings_of_recorded_runs_do_not_count_time_twice(found: dict[str, RunSummary]) -> None:
     """No symptom stands beside causes that explain most of it, and no topic has more than the whole time."""
     assert sum(bool(each.leads) for each in found.values()) >= 5
     for summary in found.values():
-        for each in summary.leads:
+        for each in list_single(summary.leads):
             assert LEAST <= each.rest <= each.share <= 1
             assert each.rest >= each.share / 2
 
@@ -70,7 +84,7 @@ def test_findings_that_exclude_each_other_are_never_together(shared_stores: Path
         for query, *texts in EXCLUSIVE:
             stated = [
                 (each.rank, text)
-                for each in leads
+                for each in list_single(leads)
                 if each.query == query
                 for text in texts
                 if text in plain_text(each.sentence)

@@ -175,7 +175,7 @@ def lead(query: str, share: float, topic: str, detail: int, rank: int | None, re
     kept = share if rest is None else rest
     return Lead(
         *(query, rule, 1e6 * share, 1e6, 1, share, kept, kept, rank, None),
-        *(f"{query}.", "", "", ""),
+        *(f"{query}.", "", 1, 1, ""),
     )
 
 
@@ -196,16 +196,19 @@ def test_a_symptom_names_the_findings_that_explain_most_of_it() -> None:
 def test_a_share_that_is_not_the_cost_states_why() -> None:
     late, idle = lead("late", 0.2, "waiting", 3, 2), lead("waits", 0.5, "waiting", 1, None, rest=0.3)
     first, second = derive_shares([idle, late], ())
-    assert first.sentence == (
-        "waits. It costs 500.0 µs of 1.000 ms. Without finding 2, 30.0 % of these 50.0 % remains."
-    )
+    assert first.sentence == ("waits. It costs 300.0 µs of 1.000 ms: 500.0 µs, less 200.0 µs of finding 2.")
     assert second.sentence == "late. It costs 200.0 µs of 1.000 ms."
     (scaled,) = derive_shares(
         [replace(late, rest=0.1)], [Ceiling(frozenset({"waiting"}), 0.1, "exposed communication")]
     )
     assert scaled.sentence.endswith(
-        "The run has 10.0 % of exposed communication in all, which several findings share: of the 20.0 % of this one "
-        "10.0 % counts."
+        "It costs 100.0 µs of 1.000 ms: 200.0 µs, less 100.0 µs as several findings share the 100.0 µs of exposed "
+        "communication of the run."
+    )
+    (short,) = derive_shares([replace(late, rest=0.05, part_of=(1,))], ())
+    assert short.sentence == (
+        "late. It costs 50.00 µs of 1.000 ms: 200.0 µs, less 150.0 µs that finding 1 does not have. That is part of "
+        "finding 1."
     )
 
 

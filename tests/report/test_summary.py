@@ -5,6 +5,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -20,9 +21,11 @@ from tracelab.query.library import library
 from tracelab.query.report_rules import Cost, Finding
 from tracelab.report.answers import open_report_session
 from tracelab.report.summary import summarize as summarize_module
+from tracelab.report.summary.derivation import derive_shares
 from tracelab.report.summary.figures import compute_mfu
 from tracelab.report.summary.html import MOST_WHOLE, render_summaries
-from tracelab.report.summary.lead import Ceiling, Lead, order_with_losses, plain_text
+from tracelab.report.summary.late_ranks import join_late_ranks
+from tracelab.report.summary.lead import Ceiling, Lead, list_single, order_with_losses, plain_text
 from tracelab.report.summary.ranking import add_consequences, explain, limit
 from tracelab.report.summary.summarize import RunSummary, summarize
 from tracelab.report.summary.text import Summaries, describe_rest, describe_runs, summary_lines
@@ -46,7 +49,8 @@ def lead(name: str, share: float, detail: int, *topics: str) -> Lead:
         step=None,
         sentence=name,
         advice="",
-        evidence="",
+        matching=1,
+        checked=1,
         next_command="",
     )
 
@@ -223,7 +227,7 @@ def test_waiting_that_one_rank_cannot_tell_is_stated_with_what_to_record(tmp_pat
     kernels = [KERNEL | {"rank": 0, "start_ns": 0, "dur_ns": 400}, collective | {"stream": 8}]
     (found,) = summarize(build_store(tmp_path / "lab", {"kernels": kernels}))
     note = {each.name: each.note for each in found.figures}["exposed communication"]
-    assert note.startswith("of the windows, the waiting for other ranks included; all communication 16.7 %; how much")
+    assert note.startswith("of the windows; all communication 16.7 %; how much")
     assert note.endswith("ingest the traces of all ranks as one run")
 
 
@@ -328,10 +332,11 @@ def test_the_generated_job_leads_with_its_transfers_and_its_straggler(job: RunSu
     first, second, *others = job.leads
     assert (first.query, "sends and receives" in first.sentence) == ("stragglers", True)
     assert (second.query, second.rank) == ("straggler_causes", 2)
-    assert plain_text(second.sentence).startswith(
-        "Rank 2 is late because its GPU is slow: it computes for 1.644 times the median of the ranks, and longer in "
-        "all of its 6 classes of kernels (gemm 65 %, attention 21 %, norm 5 %, optimizer 5 %)."
-    )
+    assert (
+        "Rank 2 is the last in 98.18 % (54 of 55) of the collectives; the others wait 47.48 ms for it, added up. Rank "
+        "2 is late because its GPU is slow: it computes for 1.644 times the median of the ranks, and longer in all of "
+        "its 6 classes of kernels (gemm 65 %, attention 21 %, norm 5 %, optimizer 5 %)."
+    ) in plain_text(second.sentence)
     (loader,) = (each for each in others if each.rank == 5)
     assert (second.step, loader.query, loader.step) == (5, "data_loader_wait", 7)
     (bubble,) = job.unranked
@@ -367,12 +372,13 @@ def test_a_limit_bounds_the_findings_of_texts_and_of_data(tmp_path: Path, monkey
     assert counts == [(2, 2), (1, 1), (0, 0)]
 
 
-def test_a_stalled_loader_leads_with_its_own_time_and_what_the_other_ranks_wait_for_it(shared_stores: Path) -> None:
+def test_a_stalled_loader_has_its_own_time_and_what_the_other_ranks_wait_for_it(shared_stores: Path) -> None:
     """Of 320.0 ms: two steps of 8.903 and 5.303 ms, for which other ranks wait 37.6 ms, most of it in broadcasts."""
     (run,) = summarize(four_ranks(shared_stores), ("generated-4rank-ddp",))
-    first = run.leads[0]
+    slow, first = run.leads[:2]
+    assert (slow.rank, "its CPU side launches work later" in slow.sentence) == (2, True)  # as the generator has it
     assert (first.query, first.cost_ns, first.rank, first.step) == ("data_loader_wait", 14_205_364, 1, 8)
-    (waiting,) = first.consequences
+    (waiting,) = first.included
     assert (waiting.query, waiting.cost_ns, waiting.added) == ("straggler_causes", 37_559_900, 2)
     assert first.rest == pytest.approx(first.cost_ns / first.whole_ns + waiting.rest)
     assert "are waits for data, during which the other ranks wait, too, longest for rank 1 in step 8" in plain_text(
@@ -396,8 +402,43 @@ def test_what_others_lose_to_a_cause_is_no_finding_beside_it() -> None:
     first, second = add_consequences([waits, other, loader])
     assert (second.sentence, second.topics, round(second.rest, 6)) == ("loader", ("data", "waiting"), 0.4)
     assert (round(second.rest_of(["data"]), 6), round(second.rest_of(["waiting"]), 6)) == (0.1, 0.3)
-    assert (first.sentence, second.consequences) == ("other", (waits,))
+    assert (first.sentence, second.included) == ("other", (waits,))
     assert add_consequences([waits, other]) == [waits, other]  # without the cause among them it is a finding
+
+
+def late(name: str, share: float, rank: int, cause: str, **cost: Any) -> Lead:
+    found = lead(f"{name}.", share, 3, "waiting")
+    of_cause = replace(found.finding, text=cause, cost=replace(found.finding.cost, joins=True, **cost))  # type: ignore[type-var]
+    return replace(found, rank=rank, finding=of_cause)
+
+
+def test_late_ranks_that_share_a_rank_or_a_cause_are_one_finding() -> None:
+    """Ranks 7 and 5 share a cause, rank 7 has another one; rank 2 shares nothing, and opens with nothing of rank 7."""
+    first, second, third = (
+        late("7 host", 0.1, 7, "host"),
+        late("5 host", 0.06, 5, "host"),
+        late("7 compute", 0.04, 7, "compute"),
+    )
+    other, start = late("2 slow", 0.15, 2, "slow"), late("7 start", 0.3, 7, "start", ranked=False)
+    waits, last = (replace(late(name, 0.5, 7, name), query="stragglers") for name in ("waits", "last"))
+    waits, last = (
+        replace(each, finding=replace(each.finding, cost=replace(each.finding.cost, opens="advice", adds=adds)))  # type: ignore[type-var]
+        for each, adds in ((waits, ()), (last, None))
+    )
+    host = lead("host", 0.17, 1, "host")
+    leads = join_late_ranks([host, other, first, second, third], [last, waits], [start])
+    found = {each.sentence: round(each.rest, 6) for each in leads}
+    assert found == {"host": 0.17, "2 slow.": 0.15, "7 host.": 0.2}
+    assert ([each.sentence for each in leads[1].symptoms], leads[1].notes) == ([], ())
+    joined = derive_shares(leads, ())[2]
+    assert joined.sentence == (
+        "waits. last. 7 host. That is 100.0 µs. Rank 5 (60.00 µs) is late for the same reason. 7 compute. That is "
+        "40.00 µs. Together that costs 200.0 µs of 1.000 ms."
+    )
+    assert [each.sentence for each in joined.notes] == ["7 start. That is 300.0 µs of 1.000 ms."]
+    assert order_with_losses([joined], [start]) == ([(1, joined)], [])
+    placed, _ = order_with_losses([host], [start])  # without its finding, which may not be listed
+    assert [number for number, _ in placed] == [None, 1]
 
 
 def test_late_ranks_cost_no_more_than_all_waits(shared_stores: Path, job: RunSummary) -> None:
@@ -405,7 +446,7 @@ def test_late_ranks_cost_no_more_than_all_waits(shared_stores: Path, job: RunSum
     waits = sum(row["wait_ns"] for row in lab.query("stragglers").to_pylist())
     causes = lab.query("straggler_causes").to_pylist()
     assert (waits, sum(row["charged_ns"] for row in causes)) == (65_490_696, 65_490_696)
-    late = sum(lead.cost_ns for lead in job.leads if lead.query == "straggler_causes")
+    late = sum(lead.cost_ns for lead in list_single(job.leads) if lead.query == "straggler_causes")
     assert 0.75 * waits < late <= waits  # the others cost less than 1 % each
 
 

@@ -89,6 +89,10 @@ class Cost:
     """Whether the summary ranks the time. If not, it notes it: the cause is not recorded, or it is no loss to mend."""
     adds_to: str | None = None
     """The query whose finding is the cause: where that is ranked, this one is evidence of it and adds its time."""
+    joins: bool = False
+    """Whether the summary joins it with findings of its query about the same rank or by the same rule."""
+    opens: str | None = None
+    """The query whose findings explain it: where they do, the text of the largest of them begins with it."""
 
 
 @dataclass(frozen=True)
@@ -245,7 +249,7 @@ def _parse_finding(entry: object, columns: Mapping[str, str]) -> Finding:
     return Finding(when, by, text, advice, int(most), each, cost, next_query, what_if, every=every, step=str(step))
 
 
-_COST_KEYS = frozenset({"ns", "of", "rows", "adds", "topics", "detail", "leads", "ranked", "adds_to"})
+_COST_KEYS = frozenset({"ns", "of", "rows", "adds", "topics", "detail", "leads", "ranked", "adds_to", "joins", "opens"})
 
 
 def _parse_cost(entry: object, columns: Mapping[str, str]) -> Cost | None:
@@ -273,6 +277,8 @@ def _parse_cost(entry: object, columns: Mapping[str, str]) -> Cost | None:
         leads=entry.get("leads") is not False,
         ranked=entry.get("ranked") is not False,
         adds_to=None if "adds_to" not in entry else str(entry["adds_to"]),
+        joins=entry.get("joins") is True,
+        opens=None if "opens" not in entry else str(entry["opens"]),
     )
 
 

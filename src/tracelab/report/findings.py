@@ -13,8 +13,8 @@ from tracelab.report.answers import ReportSession
 from tracelab.report.costs import ADDED, CHECKED, CHECKED_OF_RUN, COST_SHARE, MATCHING, STEP, matching_rows_sql
 from tracelab.report.html import escape_text, render_prose, render_value
 from tracelab.report.sentences import FindingContext, build_context, fill_finding, fill_sentence
-from tracelab.report.summary.lead import Lead, RunLeads
-from tracelab.report.summary.leads import report_of, what_if_command
+from tracelab.report.summary.lead import Lead, RunLeads, report_of
+from tracelab.report.summary.leads import what_if_command
 from tracelab.report.summary.symptoms import relate
 from tracelab.report.windows import ensure_windows
 from tracelab.store import execution
@@ -177,8 +177,9 @@ def render_cost(row: Mapping[str, Any], query: Query, finding: Finding, leads: S
         return f" <span class=cost>Noted, not ranked: {_amount(share, row[STEP])}.</span>"
     relation = relate(leads, query.name, finding, row.get("rank"))
     if relation.is_lead is not None:
-        rest = leads[relation.is_lead - 1].rest
-        return f" <span class=cost>Finding {relation.is_lead} of the summary: {_amount(rest, row[STEP])}.</span>"
+        number = relation.is_lead
+        part, share = ("Part of finding", relation.part) if relation.part else ("Finding", leads[number - 1].rest)
+        return f" <span class=cost>{part} {number} of the summary: {_amount(share, row[STEP])}.</span>"
     if relation.is_symptom(share):
         return f" <span class=cost>Symptom of {relation.causes}: {_amount(share, row[STEP])}.</span>"
     added = f", in {query.report.count_rows(row[ADDED])} in total" if row[ADDED] > 1 else ""

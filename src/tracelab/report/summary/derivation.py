@@ -1,10 +1,9 @@
-"""State how the share of a finding is made."""
+"""State what each finding costs, and how that is made where it is less than what the finding measured."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tracelab.output.labels import Quantity, format_scaled
-from tracelab.report.summary.figures import format_share
 from tracelab.report.summary.lead import Ceiling, Lead, list_findings, list_single, plain_text
 
 _SAME_SHARE = 0.0005
@@ -12,9 +11,15 @@ _SAME_SHARE = 0.0005
 
 
 def derive_shares(leads: Sequence[Lead], ceilings: Sequence[Ceiling], unranked: Sequence[Lead] = ()) -> list[Lead]:
-    """Append to the sentence of each finding how its share is made, and which one has what other ranks wait for it."""
+    """Complete the text of each finding: what it explains, what it costs, and which finding has its other costs."""
     return [
-        replace(lead, sentence=" ".join([lead.sentence, *_derivation(lead, leads, ceilings, unranked)]))
+        replace(
+            lead,
+            sentence=" ".join(
+                [*(each.sentence for each in lead.symptoms), *_derivation(lead, leads, ceilings, unranked)]
+            ),
+            notes=tuple(derive_shares(lead.notes, ceilings)),
+        )
         for lead in leads
     ]
 
@@ -22,50 +27,101 @@ def derive_shares(leads: Sequence[Lead], ceilings: Sequence[Ceiling], unranked: 
 def _derivation(
     lead: Lead, leads: Sequence[Lead], ceilings: Sequence[Ceiling], unranked: Sequence[Lead]
 ) -> Iterator[str]:
-    yield from _cost(lead, is_consequence=lead not in leads)
-    numbered = list(enumerate(leads, 1))
-    more_detailed = [(at, each) for at, each in numbered if each.detail > lead.detail]
-    if lead.share - lead.unexplained >= _SAME_SHARE:
-        causes = [at for at, each in more_detailed if set(each.topics) & set(lead.topics)]
-        without = _list_causes(lead, causes, unranked)
-        yield f"Without {without}, {format_share(lead.unexplained)} of these {format_share(lead.share)} remains."
+    yield lead.sentence
+    more_detailed = [(at, each) for at, each in enumerate(leads, 1) if each.detail > lead.detail]
+    joined = [each for each in lead.included if each.query == lead.query]
+    if joined:
+        yield from _describe_joined(lead, joined)
+    yield from _cost([lead, *joined], leads, ceilings, unranked, is_consequence=lead not in leads)
     if lead.part_of:
         yield f"That is part of {list_findings(lead.part_of)}."
-    elif lead.unexplained - lead.own_rest >= _SAME_SHARE:
-        own = lead.finding.cost.topics if lead.finding.cost else ()
-        ceiling = _reached(leads, [each for each in ceilings if set(own) <= each.topics])
-        yield (
-            f"The run has {format_share(ceiling.share)} of {ceiling.time} in all, which several findings share: of the "
-            f"{format_share(lead.unexplained)} of this one {format_share(lead.own_rest)} counts."
-        )
     if lead.added == 1 and lead.rank is not None and "waiting" not in lead.topics:
         late = [at for at, each in more_detailed if each.rank == lead.rank and each.topics == ("waiting",)]
         if late:
             yield f"The other ranks wait for this one: {list_findings(late)}."
-    for each in lead.consequences:
-        yield each.sentence
-        yield from _derivation(each, leads, ceilings, unranked)
+    for each in lead.included:
+        if each not in joined:
+            yield from _derivation(each, leads, ceilings, unranked)
 
 
-def _cost(lead: Lead, *, is_consequence: bool) -> Iterator[str]:
-    """Yield the cost and the measured time, unless the sentence has them."""
-    cost, whole = (format_scaled(each, Quantity.DURATION) for each in (lead.cost_ns, lead.whole_ns))
-    of = f"{whole} in all steps" if lead.is_of_steps else whole
-    if f"{cost} of {whole}" in plain_text(lead.sentence):
+def _describe_joined(lead: Lead, joined: Sequence[Lead]) -> Iterator[str]:
+    """Yield what the finding costs alone, then which ranks are late for the same reason, then other reasons."""
+    yield f"That is {_time(lead, lead.own_rest)}."
+    named = [lead]
+    for each in joined:
+        if each.finding.text in {one.finding.text for one in named}:
+            continue
+        named.append(each)
+    for first in named:
+        if first is not lead:
+            yield f"{first.sentence} That is {_time(first, first.rest)}."
+        alike = [each for each in joined if each is not first and each.finding.text == first.finding.text]
+        if alike:
+            ranks = [f"rank {each.rank} ({_time(each, each.rest)})" for each in alike]
+            listed = f"{', '.join(ranks[:-1])} and {ranks[-1]}" if len(ranks) > 1 else ranks[0]
+            yield f"R{listed[1:]} {'are' if len(ranks) > 1 else 'is'} late for the same reason."
+
+
+def _cost(
+    parts: Sequence[Lead],
+    leads: Sequence[Lead],
+    ceilings: Sequence[Ceiling],
+    unranked: Sequence[Lead],
+    *,
+    is_consequence: bool,
+) -> Iterator[str]:
+    """Yield what a finding and those that are joined to it cost, of which measured time, unless its sentence does."""
+    lead = parts[0]
+    measured, whole = (format_scaled(each, Quantity.DURATION) for each in (lead.cost_ns, lead.whole_ns))
+    less = [*_explained(parts, leads, unranked), *_shared(parts, leads, ceilings)]
+    if not less and len(parts) == 1 and f"{measured} of {whole}" in plain_text(lead.sentence):
         return
-    if lead.added > 1 and not is_consequence:
+    counted = _time(lead, sum(each.own_rest for each in parts)) if less else measured
+    of = f"{whole} in all steps" if lead.is_of_steps else whole
+    if len(parts) > 1:
+        cost = f"Together that costs {_time(lead, sum(each.own_rest for each in parts))} of {of}"
+    elif lead.added > 1 and not is_consequence:
         lose, to = ("lose", "to") if lead.is_ranked else ("spend", "on")
-        yield f"In total, {lead.added_rows} {lose} {cost} of {of} {to} this."
+        cost = f"In total, {lead.added_rows} {lose} {counted} of {of} {to} this"
     else:
-        yield f"{'That is' if is_consequence or not lead.is_ranked else 'It costs'} {cost} of {of}."
+        cost = f"{'That is' if is_consequence or not lead.is_ranked else 'It costs'} {counted} of {of}"
+    alone = format_scaled(sum(each.cost_ns for each in parts), Quantity.DURATION)
+    yield f"{cost}: {alone}, less {', and less '.join(less)}." if less else f"{cost}."
 
 
-def _list_causes(lead: Lead, causes: Sequence[int], unranked: Sequence[Lead]) -> str:
-    """Return the findings that explain a part of the lead, by their numbers, and those that are only noted."""
+def _explained(parts: Sequence[Lead], leads: Sequence[Lead], unranked: Sequence[Lead]) -> Iterator[str]:
+    """Yield how much of the parts findings with more detail explain, and which."""
+    lead = parts[0]
+    explained = sum(each.share - each.unexplained for each in parts)
+    if explained < _SAME_SHARE:
+        return
+    causes = [
+        at for at, each in enumerate(leads, 1) if each.detail > lead.detail and set(each.topics) & set(lead.topics)
+    ]
     names = [list_findings(causes)] if causes else []
     if any(each.detail > lead.detail and set(each.topics) & set(lead.topics) for each in unranked):
         names.append("what is noted below")
-    return " and ".join(names) or list_findings([])
+    yield f"{_time(lead, explained)} of {' and '.join(names) or list_findings([])}"
+
+
+def _shared(parts: Sequence[Lead], leads: Sequence[Lead], ceilings: Sequence[Ceiling]) -> Iterator[str]:
+    """Yield how much less the parts cost because the run has no more time of their kind."""
+    lead = parts[0]
+    shared = sum(each.unexplained - each.own_rest for each in parts)
+    if shared < _SAME_SHARE:
+        return
+    if lead.part_of:
+        yield f"{_time(lead, shared)} that {list_findings(lead.part_of)} does not have"
+        return
+    own = lead.finding.cost.topics if lead.finding.cost else ()
+    ceiling = _reached(leads, [each for each in ceilings if set(own) <= each.topics])
+    yield (
+        f"{_time(lead, shared)} as several findings share the {_time(lead, ceiling.share)} of {ceiling.time} of the run"
+    )
+
+
+def _time(lead: Lead, share: float) -> str:
+    return format_scaled(round(share * lead.whole_ns), Quantity.DURATION)
 
 
 def _reached(leads: Sequence[Lead], ceilings: Sequence[Ceiling]) -> Ceiling:

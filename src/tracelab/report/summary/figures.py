@@ -209,10 +209,21 @@ def _exposed_communication(rows: Rows, waits: Rows) -> Figure:
         )
     share = sum(row["exposed_comm_ns"] for row in rows) / window_ns
     all_ns = sum(row["comm_ns"] for row in rows)
-    note = f"of the windows, the waiting for other ranks included; all communication {format_share(all_ns / window_ns)}"
+    waiting_ns = exposed_waiting_ns(waits)
+    waiting = "" if waiting_ns is None else f"; waiting for late ranks {format_share(waiting_ns / window_ns)}"
+    note = f"of the windows{waiting}; all communication {format_share(all_ns / window_ns)}"
     if all(row["wait_ns"] is None for row in waits):
         note += "; how much of it is waiting is not known: ingest the traces of all ranks as one run"
     return Figure("exposed communication", share, format_share(share), note)
+
+
+def exposed_waiting_ns(rows: Rows) -> int | None:
+    """Return how long ranks wait for late ones and compute nothing, from a run's rows of stragglers; None if unknown.
+
+    Collectives count that no rank can leave before all have entered.
+    """
+    known = [row["exposed_wait_ns"] for row in rows if row["exposed_wait_ns"] is not None]
+    return sum(known) if known else None
 
 
 def _host_bound(rows: Rows) -> Figure:

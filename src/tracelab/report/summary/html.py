@@ -128,10 +128,11 @@ def _next_commands(summary: RunSummary) -> str:
 def _render_lead(number: int, lead: Lead, step_ns: float | None, drawn_run: str | None, *, on_page: bool) -> str:
     per_step = "" if step_ns is None else f" · {format_scaled(lead.rest * step_ns, Quantity.DURATION)} of a step"
     advice = f" <span class=advice>{lead.advice}</span>" if lead.advice else ""
+    notes = "".join(f"<p>{_describe_unranked(each)}</p>" for each in lead.notes)
     evidence = f' <a href="#{lead.query}">Evidence</a>' if on_page else ""
     sql = f' <a href="#sql-{lead.query}">SQL</a>' if on_page else ""
     return (
-        f"<li value={number}><b class=share>{format_share(lead.rest)}{per_step}</b> {lead.sentence}{advice} "
+        f"<li value={number}><b class=share>{format_share(lead.rest)}{per_step}</b> {lead.sentence}{notes}{advice} "
         f"<small>Next: <code>{escape_text(lead.next_command)}</code>{_what_if(lead)}{evidence}"
         f"{_timeline_link(lead, drawn_run)}</small>"
         f"<details class=why><summary>Why?</summary> {render_prose(lead.evidence)}, "

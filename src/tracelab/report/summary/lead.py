@@ -5,7 +5,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tracelab.query.report_rules import COMPUTING_TOPICS, Finding
+from tracelab.query import library
+from tracelab.query.report_rules import COMPUTING_TOPICS, Finding, Report
+from tracelab.query.spec import Query
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,9 @@ class Lead:
     sentence: str
     """As HTML; `plain_text` strips it."""
     advice: str
-    evidence: str
+    matching: int
+    """The rows that have the finding, of those that were `checked`."""
+    checked: int
     next_command: str
     added_rows: str = ""
     """The rows in words that `cost_ns` adds up."""
@@ -48,25 +52,44 @@ class Lead:
     """Whether `whole_ns` is the time of all steps in place of the windows."""
     part_of: tuple[int, ...] = ()
     """Of a finding within the threshold of its rule, the numbers of the findings that include its time."""
-    consequences: tuple["Lead", ...] = ()
-    """What other ranks lose to the same cause: `rest` has their shares, too; the other figures are without them."""
+    included: tuple["Lead", ...] = ()
+    """What other ranks lose to the same cause, or late ranks of the same cause: `rest` has their shares, too; the other
+    figures are without them."""
+    symptoms: tuple["Lead", ...] = ()
+    """Findings that this one explains and that open its text."""
+    notes: tuple["Lead", ...] = ()
+    """Findings about its rank that are not ranked: its text has them."""
 
     @property
     def topics(self) -> tuple[str, ...]:
         """Return what the time is lost to."""
         own = self.finding.cost.topics if self.finding.cost else ()
-        return tuple(dict.fromkeys([*own, *(topic for each in self.consequences for topic in each.topics)]))
+        return tuple(dict.fromkeys([*own, *(topic for each in self.included for topic in each.topics)]))
 
     @property
     def own_rest(self) -> float:
         """Return `rest` without the consequences."""
-        return self.rest - sum(each.rest for each in self.consequences)
+        return self.rest - sum(each.rest for each in self.included)
 
     def rest_of(self, topics: Sequence[str]) -> float:
         """Return the part of `rest` that is lost to any of the topics."""
         own = self.finding.cost.topics if self.finding.cost else ()
-        parts = [(own, self.own_rest), *((each.topics, each.rest) for each in self.consequences)]
+        parts = [(own, self.own_rest), *((each.topics, each.rest) for each in self.included)]
         return sum(rest for names, rest in parts if set(names) & set(topics))
+
+    @property
+    def evidence(self) -> str:
+        """Return in how many rows which query has the finding, and what is included."""
+        counts: dict[str, tuple[Lead, int]] = {}
+        for each in (self, *self.included):
+            first, matching = counts.get(each.query, (each, 0))
+            counts[each.query] = (first, matching + each.matching)
+        return "; ".join(first._describe_evidence(matching) for first, matching in counts.values())
+
+    def _describe_evidence(self, matching: int) -> str:
+        within = "" if self.finding.rule is None else ", within the threshold of its rule"
+        rows = report_of(library.find(self.query)).share_of_rows(matching, self.checked)
+        return f"{self.query} finds it in {rows}{within}"
 
     @property
     def is_ranked(self) -> bool:
@@ -76,7 +99,7 @@ class Lead:
     @property
     def detail(self) -> int:
         """Return the rank among findings of a topic: a cause has more than its symptom."""
-        return max([self.finding.cost.detail if self.finding.cost else 0, *(each.detail for each in self.consequences)])
+        return max([self.finding.cost.detail if self.finding.cost else 0, *(each.detail for each in self.included)])
 
 
 @dataclass(frozen=True)
@@ -96,8 +119,10 @@ def order_with_losses(
 ) -> tuple[list[tuple[int | None, Lead]], list[Lead]]:
     """Return the leads with their numbers, each larger loss of unknown cause among them without one; and other notes.
 
-    A late start that a recording does not explain can cost more than what has a number.
+    A late start that a recording does not explain can cost more than what has a number. Notes of the leads are in none.
     """
+    stated = {(note.query, note.finding, note.rank) for lead in leads for note in lead.notes}
+    unranked = [each for each in unranked if (each.query, each.finding, each.rank) not in stated]
     losses = [each for each in unranked if not COMPUTING_TOPICS & set(each.topics)]
     placed: list[tuple[int | None, Lead]] = []
     for number, lead in enumerate(leads, 1):
@@ -106,6 +131,13 @@ def order_with_losses(
         placed.append((number, lead))
     above = [lead for number, lead in placed if number is None]
     return placed, [each for each in unranked if each not in above]
+
+
+def report_of(query: Query) -> Report:
+    """Return the report rules of a query that has findings."""
+    if query.report is None:
+        raise ValueError(f"{query.name} has no findings")
+    return query.report
 
 
 RunLeads = Mapping[str, Sequence[Lead]]
@@ -120,8 +152,8 @@ def plain_text(rendered: str) -> str:
 def list_single(leads: Sequence[Lead]) -> Iterator[Lead]:
     """Yield the leads one by one, each without its consequences, and these behind it."""
     for lead in leads:
-        yield replace(lead, consequences=(), rest=lead.own_rest)
-        yield from lead.consequences
+        yield replace(lead, included=(), rest=lead.own_rest)
+        yield from lead.included
 
 
 def list_findings(numbers: Sequence[int]) -> str:

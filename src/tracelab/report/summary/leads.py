@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 
 from tracelab.output.commands import StoreCommands
 from tracelab.query import library
-from tracelab.query.report_rules import LEAST_SHARE, NO_WAITS, Finding, Report
+from tracelab.query.report_rules import LEAST_SHARE, NO_WAITS, Finding
 from tracelab.query.spec import Query
 from tracelab.report.answers import ReportSession, findings_and_within
 from tracelab.report.costs import ADDED, CHECKED_OF_RUN, COST, COST_SHARE, MATCHING, OF, WHOLE, matching_rows_sql
 from tracelab.report.sentences import FindingContext, build_context, fill_finding, fill_sentence
-from tracelab.report.summary.lead import Ceiling, FoundLeads, Lead
+from tracelab.report.summary.lead import Ceiling, FoundLeads, Lead, report_of
 from tracelab.report.summary.ranking import rank_leads
 from tracelab.store import execution
 
@@ -123,24 +123,13 @@ def _build_lead(
         step=row.get(finding.step),
         sentence=fill_finding(finding, context, at, report_of(query), added, checked),
         advice=fill_sentence(finding.advice, context, at) if finding.advice else "",
-        evidence=_evidence(query, finding, matching, checked),
+        matching=matching,
+        checked=checked,
         added_rows=report_of(query).count_rows(added),
         next_command=next_command(commands, finding.next_query or query.name, run, rank if is_of_rank else None),
         what_if_command=what_if_command(commands, finding, run, rank),
         is_of_steps=row[OF] is not None,
     )
-
-
-def _evidence(query: Query, finding: Finding, matching: int, checked: int) -> str:
-    within = "" if finding.rule is None else ", within the threshold of its rule"
-    return f"{query.name} finds it in {report_of(query).share_of_rows(matching, checked)}{within}"
-
-
-def report_of(query: Query) -> Report:
-    """Return the report rules of a query that has findings."""
-    if query.report is None:
-        raise ValueError(f"{query.name} has no findings")
-    return query.report
 
 
 def next_command(commands: StoreCommands, name: str, run: str, rank: int | None) -> str:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from tracelab.query.report_rules import LEAST_SHARE
 from tracelab.report.summary.derivation import derive_shares
+from tracelab.report.summary.late_ranks import join_late_ranks
 from tracelab.report.summary.lead import Ceiling, FoundLeads, Lead
 
 MOST_EXPLAINED = 0.5
@@ -16,12 +17,15 @@ LARGE_REST = 0.1
 
 def rank_leads(ruled: Sequence[Lead], within: Sequence[Lead], ceilings: Sequence[Ceiling], below: int) -> FoundLeads:
     """Rank the findings of a run, those within the thresholds by what others leave; keep apart what is only noted."""
-    ranked = limit(explain(ruled, LEAST_SHARE), ceilings, LEAST_SHARE)
+    explained = explain(ruled, LEAST_SHARE)
+    ranked = limit(explained, ceilings, LEAST_SHARE)
+    symptoms = [lead for lead in ruled if not any(_is_same(lead, each) for each in explained)]
     leads = [lead for lead in ranked if lead.is_ranked]
     unranked = [lead for lead in ranked if not lead.is_ranked]
     others = rank_within(within, leads, unranked, ceilings)
     single = [*leads, *(each for each in others if not each.part_of)]
-    ordered = sorted(add_consequences(single), key=lambda lead: -lead.rest)
+    joined = join_late_ranks(add_consequences(single), symptoms, unranked)
+    ordered = sorted(joined, key=lambda lead: -lead.rest)
     places = {at: _place(ordered, lead) for at, lead in enumerate(leads, 1)}
     parts = [replace(lead, part_of=tuple(places[at] for at in lead.part_of)) for lead in others if lead.part_of]
     first = derive_shares(ordered, ceilings, unranked)
@@ -29,10 +33,13 @@ def rank_leads(ruled: Sequence[Lead], within: Sequence[Lead], ceilings: Sequence
     return FoundLeads((*first, *last), below, tuple(derive_shares(unranked, ceilings)))
 
 
+def _is_same(lead: Lead, other: Lead) -> bool:
+    return (lead.query, lead.finding, lead.sentence) == (other.query, other.finding, other.sentence)
+
+
 def _place(leads: Sequence[Lead], lead: Lead) -> int:
     """Return the number of the one of the leads that is a lead, or has it among its consequences."""
-    names = [{(one.query, one.finding, one.sentence) for one in (each, *each.consequences)} for each in leads]
-    return 1 + next(at for at, each in enumerate(names) if (lead.query, lead.finding, lead.sentence) in each)
+    return next(at for at, each in enumerate(leads, 1) if any(_is_same(lead, one) for one in (each, *each.included)))
 
 
 def add_consequences(leads: Sequence[Lead]) -> list[Lead]:
@@ -50,9 +57,8 @@ def add_consequences(leads: Sequence[Lead]) -> list[Lead]:
     return [
         replace(
             lead,
-            consequences=tuple(of_cause[lead.query]),
+            included=tuple(of_cause[lead.query]),
             rest=lead.rest + sum(each.rest for each in of_cause[lead.query]),
-            evidence="; ".join(each.evidence for each in (lead, *of_cause[lead.query])),
         )
         if lead is causes[lead.query] and of_cause[lead.query]
         else lead

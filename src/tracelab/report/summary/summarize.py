@@ -26,6 +26,7 @@ from tracelab.report.summary.figures import (
     Rows,
     compute_figures,
     describe_work,
+    exposed_waiting_ns,
     format_share,
     has_timeline,
 )
@@ -339,10 +340,10 @@ def _ceilings(rows: Rows, waits: Rows) -> list[Ceiling]:
     idle, exposed, copies = (
         sum(row[name] for row in rows) / window_ns for name in ("idle_ns", "exposed_comm_ns", "exposed_memory_ns")
     )
-    known = [row["exposed_wait_ns"] for row in waits if row["exposed_wait_ns"] is not None]
+    waiting_ns = exposed_waiting_ns(waits)
     return [
         Ceiling(_IDLE_TOPICS, idle, "idle time"),
-        *([Ceiling(_WAITING_TOPICS, sum(known) / window_ns, "exposed waiting")] if known else []),
+        *([] if waiting_ns is None else [Ceiling(_WAITING_TOPICS, waiting_ns / window_ns, "exposed waiting")]),
         Ceiling(_COMMUNICATION_TOPICS, exposed, "exposed communication"),
         Ceiling(_COPY_TOPICS, copies, "exposed copies"),
     ]

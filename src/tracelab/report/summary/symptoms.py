@@ -14,13 +14,15 @@ MOST_EXPLAINED = 0.5
 class Relation:
     """How a finding relates to the leads of its run: it is number `is_lead`, or `numbers` explain a share.
 
-    With `has_unranked`, a part of that is noted without a number.
+    With `has_unranked`, a part of that is noted without a number. A lead that includes others is this finding for a
+    `part` of its share.
     """
 
     is_lead: int | None
     numbers: tuple[int, ...]
     explained: float
     has_unranked: bool = False
+    part: float | None = None
 
     @property
     def causes(self) -> str:
@@ -39,9 +41,9 @@ def relate(leads: Sequence[Lead], query: str, finding: Finding, rank: int | None
     if cost is None:
         return Relation(None, (), 0.0)
     for number, lead in enumerate(leads, 1):
-        for each in (lead, *lead.consequences):
+        for each in (lead, *lead.included):
             if each.query == query and each.finding == finding and (cost.adds == () or each.rank == rank):
-                return Relation(number, (), 0.0)
+                return Relation(number, (), 0.0, part=each.own_rest if lead.included else None)
     causes = [
         (number, lead)
         for number, lead in enumerate(leads, 1)

@@ -241,6 +241,8 @@ def _lead_lines(number: int, lead: Lead, step_ns: float | None, width: int) -> I
     yield from _wrap(
         f"{number}. {format_share(lead.rest)}{per_step}: {plain_text(lead.sentence)}", width, "  ", "     "
     )
+    for note in lead.notes:
+        yield from _wrap(_describe_unranked(note), width, "     ")
     if lead.advice:
         yield from _wrap(plain_text(lead.advice), width, "     ")
     yield from _wrap(f"Evidence: {lead.evidence}.", width, "     ")
