@@ -12,6 +12,7 @@ from tracelab.compare import comparability, fetch, metrics, notes, recordings
 from tracelab.compare.gates import FAILED, UNDECIDED, Gate, GateResult, check_gate
 from tracelab.compare.kernel_matching import Kernel, Launch, Matching, UnmatchedClass, match_kernels
 from tracelab.compare.noise import ASSUMED_FLOOR
+from tracelab.compare.ranks import RankDifference, find_rank_differences, fullest_rank
 from tracelab.compare.recordings import RANGES, Recording, StepCounts
 from tracelab.compare.replacements import Replacement, Times, find_replacements
 from tracelab.compare.verdicts import MetricRow, Series, judge
@@ -66,6 +67,10 @@ class Comparison:
     """Sentences about what limits the comparison."""
     is_trimmed: bool = True
     """Whether the first and last step of each recording are left out."""
+    rank_differences: tuple[RankDifference, ...] = ()
+    """Differences that are of one rank, the largest first."""
+    fullest_ranks: tuple[int | None, int | None] = (None, None)
+    """The rank of base and of candidate that peak_memory is of; None where that is no single one."""
 
     @property
     def main(self) -> MetricRow:
@@ -174,6 +179,8 @@ def compare_source(source: fetch.Source, request: Request) -> Comparison:
             *(notes.describe_unassigned(answers.gpu_rows, runs) if unit == RANGES else []),
         ),
         is_trimmed,
+        tuple(find_rank_differences(rows, base, candidate)),
+        (fullest_rank(base), fullest_rank(candidate)),
     )
 
 

@@ -1,7 +1,8 @@
 """Turn the rows of each run into a recording: the values of every metric in every step that counts."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,10 @@ class Recording:
     """The id of the step in the middle of that rank; None where whole recordings are compared."""
     families: frozenset[str]
     """Families of metrics that are recorded: a member without a value took no time."""
+    ranks: frozenset[int] = frozenset()
+    """The ranks with GPUs."""
+    by_rank: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    """Values by rank, of steps their mean: metrics of the step, classes, copies and memory."""
 
     @property
     def is_trimmed(self) -> bool:
@@ -78,7 +83,10 @@ def build_recordings(answers: Answers, runs: Sequence[str]) -> tuple[str, list[R
         lane = next(iter(part.lanes_of(unit)), None)
         steps = part.step_counts(unit)
         middle = part.middle_step(lane[0]) if lane is not None and unit == RANGES else None
-        recordings.append(Recording(part.run, steps, series, lane, middle, part.families(unit)))
+        ranks = frozenset(rank for rank, _ in part.lanes_of(unit))
+        recordings.append(
+            Recording(part.run, steps, series, lane, middle, part.families(unit), ranks, part.by_rank(unit))
+        )
     return unit, recordings
 
 
@@ -103,7 +111,8 @@ class _OneRun:
         self.counted = self._marked.drop_nulls("number").rename({"number": "at"}).sort("rank", "at")
         self.recorded_times = self._recorded_step_times()
         self.recorded_left_out: dict[str, int] = {}
-        self.memory = _peak_memory(of_run(answers.memory), of_run(answers.memory_peaks))
+        self._memory = of_run(answers.memory)
+        self.memory = _peak_memory(self._memory, of_run(answers.memory_peaks))
 
     @property
     def recorded(self) -> int:
@@ -157,6 +166,32 @@ class _OneRun:
         ranks = set(self.counted["rank"])
         return [lane for lane in self.lanes if unit != RANGES or lane[0] in ranks]
 
+    def by_rank(self, unit: str) -> dict[str, dict[int, float]]:
+        """Return by metric and rank the means over the steps and GPUs of a rank, and the peak memory of each rank."""
+        peaks = self._memory.filter(pl.col("device").is_not_null()) if self._memory.height else self._memory
+        values = {"peak_memory": dict(peaks.group_by("rank").agg(pl.col("peak_bytes").max()).rows())}
+        if unit != RANGES:
+            return values
+        values["step_time"] = dict(self.counted.group_by("rank").agg(pl.col("step_ns").mean()).rows())
+        lanes = Counter(rank for rank, _ in self.lanes_of(RANGES))
+        count = self.counted["at"].n_unique()
+        windows = self._placed(self._gpu_windows) if lanes else self._gpu_windows
+        columns = {"gpu_time": "gpu_busy_ns", **_WINDOW_TIMES} if windows.height else {}
+        sums = [windows.select("rank", metric=pl.lit(name), ns=column) for name, column in columns.items()]
+        rows = self._placed(self._gpu_rows) if lanes else self._gpu_rows.clear()
+        sums += [
+            frame.filter(pl.col(column).is_not_null()).select(
+                "rank", metric=pl.lit(prefix) + pl.col(column), ns="dur_ns"
+            )
+            for prefix, (frame, column) in _class_and_copy_rows(rows).items()
+            if rows.height
+        ]
+        for rank, metric, total in (
+            pl.concat(sums).group_by("rank", "metric").agg(pl.col("ns").sum()).rows() if sums else ()
+        ):
+            values.setdefault(metric, dict.fromkeys(lanes, 0.0))[rank] = total / lanes[rank] / count
+        return values
+
     def _recorded_step_times(self) -> Array:
         """Return the step times that the run folder has, averaged over ranks by place."""
         if not self._steps.height:
@@ -205,18 +240,8 @@ class _OneRun:
         if not lanes:
             return {}
         rows = self._placed(self._gpu_rows) if unit == RANGES else self._gpu_rows.with_columns(at=pl.lit(0))
-        kernels = rows.filter(pl.col("kind") == "kernel")
-        copies = rows.filter(pl.col("kind").is_in(["memcpy", "memset"])).with_columns(
-            operation=pl.when(pl.col("kind") == "memset")
-            .then(pl.lit("memset"))
-            .otherwise(pl.col("name").fill_null("unknown"))
-        )
-        sums = {
-            "class:": (kernels, "class"),
-            "kernel:": (kernels, "name"),
-            "copy:": (copies, "operation"),
-            "op_gpu:": (rows, "op"),
-        }
+        parts = _class_and_copy_rows(rows)
+        sums = {**parts, "kernel:": (parts["class:"][0], "name"), "op_gpu:": (rows, "op")}
         return {
             key: values / lanes
             for prefix, (frame, column) in sums.items()
@@ -230,6 +255,16 @@ class _OneRun:
         rows = self._placed(self._ops) if unit == RANGES else self._ops.with_columns(at=pl.lit(0))
         ranks = rows["rank"].n_unique()
         return {key: values / ranks for key, values in _sums_by_step(rows, "op:", "op", "self_ns", count).items()}
+
+
+def _class_and_copy_rows(rows: pl.DataFrame) -> dict[str, tuple[pl.DataFrame, str]]:
+    """Return by prefix of metrics kernels with the column of their class, and copies with that of their operation."""
+    copies = rows.filter(pl.col("kind").is_in(["memcpy", "memset"])).with_columns(
+        operation=pl.when(pl.col("kind") == "memset")
+        .then(pl.lit("memset"))
+        .otherwise(pl.col("name").fill_null("unknown"))
+    )
+    return {"class:": (rows.filter(pl.col("kind") == "kernel"), "class"), "copy:": (copies, "operation")}
 
 
 def _mean_by_step(frame: pl.DataFrame, column: str, count: int) -> Array:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from xml.etree import ElementTree
 
 from tracelab.compare.comparability import NotComparableError
-from tracelab.compare.writers import JSON_FORMAT, KERNEL_LISTS, escape_sentence, list_facts
+from tracelab.compare.writers import JSON_FORMAT, KERNEL_LISTS, LISTS, escape_sentence, list_facts
 from tracelab.errors import TracelabError
 from tracelab.exact_json import json_text
 from tracelab.foreign_text import escape_controls
@@ -30,7 +30,8 @@ def write_refusal(error: TracelabError, fmt: str, *, base: Sequence[str], candid
                 "summary": f"{error}.",
                 "reason": str(error),
                 "request": {"base": list(base), "candidate": list(candidate)},
-                **{key: [] for key in ("base", "candidate", "noise_runs", "metrics", "gates", "warnings", "notes")},
+                **{key: [] for key in LISTS},
+                "fullest_ranks": [None, None],
                 "comparability": list_facts(error.facts) if isinstance(error, NotComparableError) else [],
                 "kernels": {key: [] for key in KERNEL_LISTS},
             }

@@ -199,8 +199,36 @@ def _name_difference(row: MetricRow) -> str:
 
 
 def _signed_time(difference_ns: float) -> str:
-    sign = "+" if difference_ns > 0 else "−"
-    return f"{sign}{format_scaled(round(abs(difference_ns)), Quantity.DURATION)}"
+    return _signed("step_time", difference_ns)
+
+
+def _signed(metric: str, difference: float) -> str:
+    """Return a difference of a metric with its sign and unit."""
+    sign = "+" if difference > 0 else "−"
+    return f"{sign}{format_scaled(round(abs(difference)), _quantity(metric))}"
+
+
+def _quantity(metric: str) -> Quantity:
+    return Quantity.BYTES if metrics.is_memory(metric) else Quantity.DURATION
+
+
+def rank_sentence(comparison: Comparison) -> str | None:
+    """Return the largest differences that are of one rank; None without any."""
+    parts = []
+    for number, each in enumerate(comparison.rank_differences[:_MOST_PARTS]):
+        others = "the median of the others changes by " if number == 0 else "others "
+        change, usual = (_signed(each.metric, value) for value in (each.candidate - each.base, each.others))
+        parts.append(f"{describe_metric(each.metric)} {change} on rank {each.rank} ({others}{usual})")
+    return f"Unlike on the other ranks: {'; '.join(parts)}." if parts else None
+
+
+def fullest_sentence(comparison: Comparison) -> str | None:
+    """Return which rank peak_memory is of; None where that is no single one."""
+    base, candidate = comparison.fullest_ranks
+    if None in (base, candidate) or not any(metrics.is_memory(row.metric) for row in comparison.rows):
+        return None
+    of = f"rank {base}" if base == candidate else f"rank {base} in the base and of rank {candidate} in the candidate"
+    return f"Peak memory is of the fullest device, that of {of}."
 
 
 def gate_sentence(result: GateResult) -> str:
@@ -363,7 +391,7 @@ def short_name(name: str, *, width: int = 60) -> str:
 
 def format_value(row: MetricRow, value: float) -> str:
     """Return a value of a metric with its unit."""
-    return format_scaled(round(value), Quantity.BYTES if metrics.is_memory(row.metric) else Quantity.DURATION)
+    return format_scaled(round(value), _quantity(row.metric))
 
 
 def format_difference(row: MetricRow) -> str:

@@ -23,6 +23,8 @@ from tracelab.output.writers import escape_markdown
 JSON_FORMAT = "comparison/1"
 KERNEL_LISTS = ("matches", "stages", "unmatched", "replacements")
 """What the JSON lists of the matched kernels."""
+LISTS = ("base", "candidate", "noise_runs", "metrics", "ranks", "gates", "warnings", "notes")
+"""The lists of the JSON that are empty where a comparison is refused."""
 _CODE = re.compile(r"(`(?:tracelab [a-z ]+|--[a-z-]+)`)")
 _GAP = "  "
 _NARROWEST = 40
@@ -149,6 +151,15 @@ def write_json(comparison: Comparison, *, strict: bool) -> str:
         "candidate": _describe_side(request.candidate, comparison.steps[1]),
         "noise_runs": list(request.noise),
         "metrics": [metric_values(row) for row in comparison.rows],
+        "ranks": [
+            {
+                "metric": each.metric,
+                "rank": each.rank,
+                **_in_unit(each.metric, base=each.base, candidate=each.candidate, others_difference=each.others),
+            }
+            for each in comparison.rank_differences
+        ],
+        "fullest_ranks": list(comparison.fullest_ranks),
         "gates": [
             {
                 "metric": result.gate.metric,
@@ -195,6 +206,16 @@ def _describe_side(runs: Sequence[str], steps: Sequence[StepCounts]) -> list[dic
     ]
 
 
+def _in_unit(metric: str, **values: float) -> dict[str, int | None]:
+    """Return values of a metric by name with the unit: those of the other unit are None."""
+    unit = "bytes" if is_memory(metric) else "ns"
+    return {
+        f"{name}_{each}": round(value) if each == unit else None
+        for each in ("ns", "bytes")
+        for name, value in values.items()
+    }
+
+
 def metric_values(row: MetricRow) -> dict[str, Any]:
     """Return the values of a metric by column: times in whole ns, memory in bytes, changes as ratios."""
     unit = "bytes" if is_memory(row.metric) else "ns"
@@ -227,7 +248,11 @@ def metric_values(row: MetricRow) -> dict[str, Any]:
 
 def opening_lines(comparison: Comparison) -> list[str]:
     """Return sentences that follow the verdict: what few recordings show, large differences, gates, warnings."""
-    optional = (sentences.tendency_sentence(comparison), sentences.explanation(comparison))
+    optional = (
+        sentences.tendency_sentence(comparison),
+        sentences.explanation(comparison),
+        sentences.rank_sentence(comparison),
+    )
     gates = [sentences.gate_sentence(each) for each in comparison.gates]
     return [*(line for line in optional if line), *gates, *comparison.warnings]
 
@@ -241,6 +266,8 @@ def closing_lines(comparison: Comparison, *, everything: bool = False) -> list[s
         lines.append(_PARENTHESES)
     elif comparison.main.evidence == "recordings":
         lines.append(_GUIDE)
+    if fullest := sentences.fullest_sentence(comparison):
+        lines.append(fullest)
     lines.append(sentences.floor_sentence(comparison))
     lines += sentences.matching_sentences(comparison)
     if differences := sentences.difference_sentences(comparison):
