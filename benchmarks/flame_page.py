@@ -1,9 +1,11 @@
 """Measure in a headless Chromium how soon a flame graph of as many frames as a page holds can be used.
 
     .venv/bin/python -m benchmarks.flame_page
+    .venv/bin/python -m benchmarks.flame_page --graphs 8
 
 Prints medians in ms: from navigation to the drawing, from a click to the frame with the zoomed drawing, and of a move
-of the mouse to the figures of the bar below it. The frames are a tree of random depths, costs and long names.
+of the mouse to the figures of the bar below it. The frames are a tree of random depths, costs and long names. With more
+graphs on the page, the first one is measured: the page reads all of them, and draws those that are near.
 """
 
 import argparse
@@ -15,7 +17,7 @@ from typing import Any
 
 from tests.browser import Page, browser
 
-from tracelab.report.flame import MOST_FRAMES
+from tracelab.report.flame import MOST_FRAMES, embed_figures
 from tracelab.report.html import Section
 from tracelab.report.page import render_page
 
@@ -66,12 +68,20 @@ def main() -> None:
     """Measure one page several times, each by a new navigation."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--times", type=int, default=7)
-    times: int = parser.parse_args().times
-    body = '<figure class="flame" data-flame="0"><div class="flame-drawing"></div></figure>'
-    section = Section("stacks", "Flame graphs", body, {"flame": [random_figure(1)]}, ("flame.js",))
+    parser.add_argument("--graphs", type=int, default=1)
+    options = parser.parse_args()
+    times: int = options.times
+    graphs: int = options.graphs
+    body = "".join(
+        f'<figure class="flame" data-flame="{place}"><div class="flame-drawing"></div></figure>'
+        for place in range(graphs)
+    )
+    data = embed_figures([random_figure(seed) for seed in range(1, graphs + 1)])
+    section = Section("stacks", "Flame graphs", body, data, ("flame.js",))
     with tempfile.TemporaryDirectory() as folder, browser() as page:
         path = Path(folder) / "flame.html"
         path.write_text(render_page("flame graph", "", [section]), encoding="utf-8")
+        print(f"{graphs} graphs, {path.stat().st_size / 1e6:.1f} MB")
         taken = [measure(page, path) for _ in range(times)]
     for name in taken[0]:
         values = [each[name] for each in taken]

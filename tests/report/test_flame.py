@@ -11,7 +11,7 @@ import pytest
 from tests.browser import PROGRAM, Page, browser, needs_browser
 from tests.build import build_store
 from tests.report.few_queries import report_of
-from tracelab.report.flame import MOST_FRAMES, embed_tree
+from tracelab.report.flame import MOST_FRAMES, embed_figures, embed_tree
 from tracelab.report.html import Section
 from tracelab.report.page import render_page
 
@@ -50,15 +50,19 @@ def test_a_report_has_flame_graphs_of_stacks_and_of_modules(tmp_path: Path) -> N
     frames = [("train.py(3): step", 0, 100), ("nn.Module: Net_0", 10, 80), ("nn.Module: Linear_0", 20, 30)]
     rows = [thread | {"name": name, "start_ns": start, "dur_ns": dur} for name, start, dur in frames]
     page = report_of((), build_store(tmp_path / "lab", {"python_frames": rows}))
-    block = page.partition('id="json-flame">')[2].partition("</script>")[0]
-    (figure,) = json.loads(block)
-    trees = [
-        (tree["title"], [tree["names"][name] for name in tree["frames"]], tree["parents"], tree["own"])
-        for tree in figure["measures"]
+
+    def block(name: str) -> Any:
+        return json.loads(page.partition(f'id="json-{name}">')[2].partition("</script>")[0])
+
+    (figure,) = block("flame")
+    assert [(each["title"], each["rows"]) for each in figure["measures"]] == [
+        ("time on the CPU", 3),
+        ("time on the CPU, by module", 2),
     ]
-    assert trees == [
-        ("time on the CPU", ["train.py(3): step", "nn.Module: Net_0", "nn.Module: Linear_0"], [-1, 0, 1], [20, 50, 30]),
-        ("time on the CPU, by module", ["Net_0", "Linear_0"], [-1, 0], [50, 30]),
+    trees = [block(each["block"]) for each in figure["measures"]]
+    assert [([each["names"][name] for name in each["frames"]], each["parents"], each["own"]) for each in trees] == [
+        (["train.py(3): step", "nn.Module: Net_0", "nn.Module: Linear_0"], [-1, 0, 1], [20, 50, 30]),
+        (["Net_0", "Linear_0"], [-1, 0], [50, 30]),
     ]
 
 
@@ -88,10 +92,13 @@ def chromium() -> Iterator[Page]:
 @pytest.fixture
 def opened(chromium: Page, tmp_path: Path) -> Page:
     figure = largest()
+    leaf = {"names": ["leaf"], "frames": [0], "parents": [-1], "own": [5], "merged": 0}
+    small = figure | {"measures": [{"measure": "cpu", "title": "CPU", "unit": "ns"} | leaf]}
     assert len(figure["measures"][0]["own"]) == MOST_FRAMES
-    body = '<figure class="flame" data-flame="0"><div class="flame-drawing"></div></figure>'
+    drawing = '<figure class="flame" data-flame="{}"><div class="flame-drawing"></div></figure>'
+    body = "".join(map(drawing.format, range(2)))
     path = tmp_path / "flame.html"
-    section = Section("stacks", "Flame graphs", body, {"flame": [figure]}, ("flame.js",))
+    section = Section("stacks", "Flame graphs", body, embed_figures([figure, small]), ("flame.js",))
     path.write_text(render_page("t", "", [section]), encoding="utf-8")
     chromium.open(path)
     chromium.until(CANVAS)
@@ -120,6 +127,16 @@ def test_as_many_frames_as_a_page_holds_are_drawn_zoomed_and_searched_within_a_s
     press(opened, "Escape")
     assert opened.run(STATUS).startswith(f"{whole / 1000:.4g} µs ({whole:,} ns) in main; ")
     press(opened, "Home")
+    assert opened.problems() == []
+
+
+@needs_browser
+def test_a_graph_is_read_and_drawn_when_it_is_near(opened: Page) -> None:
+    canvases = "document.querySelectorAll('.flame canvas').length"
+    assert opened.run(canvases) == 1
+    opened.run("document.querySelector('[data-flame=\"1\"]').scrollIntoView()")
+    opened.until(f"{canvases} === 2")
+    assert opened.run(STATUS.replace(".flame", '[data-flame="1"]')) == "5 ns (5 ns)"
     assert opened.problems() == []
 
 

@@ -16,6 +16,7 @@ MOST_FRAMES = 65_536
 """A drawing holds at most so many frames, those that cost most; each takes some 20 bytes of the page."""
 _MOST_RUNS = 3
 _TABLE_ROWS = 15
+_TREE = ("names", "frames", "parents", "own", "merged")
 _UNITS = {"nanoseconds": "ns", "bytes": "B"}
 _EXPLAINED = (
     "Each bar is a frame below the frames that called it, and as wide as what it costs: time on the CPU, GPU time that "
@@ -40,7 +41,33 @@ def render_flame(session: ReportSession, leads: RunLeads | None = None) -> Secti
         *(_table(figure) for figure in figures),
         "</article>",
     ]
-    return Section("stacks", "Flame graphs", "\n".join(filter(None, body)), {"flame": figures}, ("flame.js",))
+    return Section("stacks", "Flame graphs", "\n".join(filter(None, body)), embed_figures(figures), ("flame.js",))
+
+
+def embed_figures(figures: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the blocks of the page: the figures without their trees, and each tree, which the script reads to draw it.
+
+    `rows` is the height of a tree, so that the page leaves its room to a drawing that is not near yet.
+    """
+    trees: dict[str, Any] = {}
+    described = []
+    for figure in figures:
+        measures = []
+        for measure in figure["measures"]:
+            block = f"flame-{len(trees)}"
+            trees[block] = {name: measure[name] for name in _TREE}
+            words = {name: value for name, value in measure.items() if name not in _TREE}
+            measures.append(words | {"block": block, "rows": _height(measure["parents"])})
+        described.append(figure | {"measures": measures})
+    return {"flame": described} | trees
+
+
+def _height(parents: list[int]) -> int:
+    """Return how many frames the deepest stack has; parents come before their children."""
+    depths: list[int] = []
+    for parent in parents:
+        depths.append(1 if parent < 0 else depths[parent] + 1)
+    return max(depths, default=0)
 
 
 def _recorded_ranks(session: ReportSession) -> dict[str, int]:

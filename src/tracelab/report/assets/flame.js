@@ -9,12 +9,14 @@
 
   for (const each of document.querySelectorAll("[data-flame]")) {
     const target = each.querySelector(".flame-drawing");
+    target.style.minHeight = figures[Number(each.dataset.flame)].measures[0].rows * ROW + "px"; // not all are near at once
     tracelab.whenNear(target, () => draw(target, figures[Number(each.dataset.flame)]));
   }
 
-  // Compute of each frame total, place and depth: parents come before their children.
+  // Read a tree and compute of each frame total, place and depth: parents come before their children.
   function layOut(tree) {
     if (tree.total) return tree;
+    Object.assign(tree, tracelab.json(tree.block));
     const count = tree.own.length;
     tree.total = Float64Array.from(tree.own);
     for (let at = count - 1; at >= 0; at--) if (tree.parents[at] >= 0) tree.total[tree.parents[at]] += tree.total[at];
@@ -38,7 +40,6 @@
       (tree.children[above] ??= []).push(at);
     }
     tree.whole = whole;
-    tree.rows = tree.depth.reduce((most, depth) => Math.max(most, depth), 0) + 1;
     return tree;
   }
 
@@ -62,6 +63,7 @@
     };
 
     function paint() {
+      target.style.minHeight = "";
       surface.style.height = tree.rows * ROW + "px";
       const ratio = devicePixelRatio || 1, width = surface.clientWidth;
       surface.width = Math.round(width * ratio);
