@@ -8,7 +8,8 @@
 -- intensity. Kernels that a graph replays count at the ops of its capture, where 95 % of their names agree (see graph_replays);
 -- their busy_ns is gpu_ns. While a graph is captured, ops launch nothing that runs: `captured_calls` of a row have FLOPs and no
 -- gpu_ns. `reason` is why FLOPs are not known: weights or caches are no arguments of an op, as of fused MoE layers and paged
--- attention, or its shapes are not recorded: record_shapes=True of the PyTorch profiler.
+-- attention, or its shapes are not recorded: record_shapes=True of the PyTorch profiler. What was launched before the recording
+-- has no op; --linked leaves it out.
 -- /// query
 -- title = "FLOPs by shapes"
 -- needs = ["ops"]
@@ -70,6 +71,17 @@ api as not materialized (
 summed as materialized (
     from all_op_costs('executions', 'activity', 'api', 'replayed')
 ),
+unlaunched as (  -- what no op launched, because no launch of it was recorded at all
+    select a.run, a.rank, a.device, sum(a.gpu_ns) as gpu_ns
+    from activity as a
+    anti join api as c
+        on a.run = c.run and a.source = c.source and a.pid is not distinct from c.pid and a.correlation = c.correlation
+    where not exists (
+        from executions as e
+        where a.run = e.run and a.source = e.source and a.pid is not distinct from e.pid and a.external_id = e.external_id
+    )
+    group by a.run, a.rank, a.device
+),
 totals as (
     select
         run, rank,
@@ -127,6 +139,8 @@ select
     as_bigint(case when p.is_replayed or p.gpu_rows > 0 then 0 else least(coalesce(q.calls, 0), p.calls) end) as captured_calls,
     case
         when p.flop is not null then null
+        when p.op is null and u.gpu_ns > 0
+            then format('no recorded op launched it; of {:,} ns no launch was recorded, as of what was launched before the recording', as_bigint(u.gpu_ns))
         when p.op is null then 'no recorded op launched it'
         when p.formula is null then reason_without_formula(p.op)
         when not f.counts_flop then 'its formula counts bytes alone'
@@ -139,5 +153,6 @@ left join captured as q
     and p.types is not distinct from q.types
 join totals as t on p.run = t.run and p.rank = t.rank
 left join op_formulas as f on p.formula = f.formula
+left join unlaunched as u on p.op is null and p.run = u.run and p.rank = u.rank and p.device is not distinct from u.device
 where matches(p.kind, $op_kind)
 order by p.run, p.rank, coalesce(p.gpu_ns, 0) desc, p.flop * p.calls desc nulls last, p.op, p.device, p.shapes, p.types, p.flop, p.is_replayed
