@@ -121,9 +121,14 @@ def test_a_killed_rank_is_named_and_not_the_one_that_lost_it(node, tmp_path):
 
 
 def marks(run):
-    """Return the steps of a run and what the profiler did between them."""
-    kept = ("mark ProfilerStep", "kineto.", "profiler.", "host-wait")
-    return [line.removeprefix("mark Profiler") for line in run.calls() if line.startswith(kept)]
+    """Return the ranges and logged ends of the steps of a run, and what the profiler did between them."""
+    kept = ("mark ProfilerStep", "kineto.", "profiler.", "host-wait", _END)
+    lines = [line for line in run.calls() if line.startswith(kept)]
+    return ["end" if line == _END else line.removeprefix("mark Profiler") for line in lines]
+
+
+_END = "cuda.reset_peak_memory_stats"
+"""Call with which each step is logged."""
 
 
 @pytest.mark.parametrize(
@@ -131,19 +136,20 @@ def marks(run):
     [
         (
             {"warmup": 2, "active": 2},
-            ["Step#0", "kineto.prepare_trace", "Step#1", "host-wait synchronize", "kineto.start_trace", "Step#2",
-             "Step#3", "host-wait synchronize", "kineto.stop_trace"],
+            ["end", "kineto.prepare_trace", "end", "host-wait synchronize", "kineto.start_trace", "Step#2",
+             "end", "Step#3", "host-wait synchronize", "kineto.stop_trace", "end"],
         ),
         (
             {"warmup": 1, "active": 1, "steps": 2},
-            ["kineto.prepare_trace", "Step#0", "host-wait synchronize", "kineto.start_trace", "Step#1",
-             "host-wait synchronize", "kineto.stop_trace", "Step#2"],
+            ["kineto.prepare_trace", "end", "host-wait synchronize", "kineto.start_trace", "Step#1",
+             "host-wait synchronize", "kineto.stop_trace", "end", "end"],
         ),
         (
             {"warmup": 0, "active": 1, "wait": 1, "cycles": 2, "steps": 4},
-            ["kineto.prepare_trace", "Step#0", "host-wait synchronize", "kineto.start_trace", "Step#1",
-             "host-wait synchronize", "kineto.stop_trace", "kineto.prepare_trace", "Step#2", "host-wait synchronize",
-             "kineto.start_trace", "Step#3", "host-wait synchronize", "kineto.stop_trace"],
+            ["kineto.prepare_trace", "end", "host-wait synchronize", "kineto.start_trace", "Step#1",
+             "host-wait synchronize", "kineto.stop_trace", "end", "kineto.prepare_trace", "end",
+             "host-wait synchronize", "kineto.start_trace", "Step#3", "host-wait synchronize", "kineto.stop_trace",
+             "end"],
         ),
     ],
 )  # fmt: skip
