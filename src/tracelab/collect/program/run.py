@@ -35,7 +35,7 @@ from tracelab.collect.program.settings import ProgramSettings, name_runs, valida
 from tracelab.collect.program.tasks import Task, gather_outcomes, meet, send_outcomes
 from tracelab.collect.program.terminal import follow_size, restore_input
 from tracelab.collect.recording.process_record import REQUEST, TASK, read_records
-from tracelab.collect.recording.step_count import complete_records
+from tracelab.collect.recording.shared_steps import complete_records
 from tracelab.collect.run_end import Result, finish_run, keep_log, scratch_folder
 from tracelab.collect.run_folder import claim_run_folder
 from tracelab.foreign_text import escape_controls
@@ -210,7 +210,7 @@ def _run_command(
             name, problem = status.status_of_error(error, places)
             return _ProgramRan({own: {"status": name, "error": problem}})
         seconds = round(time.monotonic() - begun_s, 3)
-        chosen = choose_records(complete_records(read_records(processes), scratch, processes))
+        chosen = choose_records(complete_records(read_records(processes), scratch, processes, folder.name))
         program = ProgramEnd(
             end,
             worker.process.pid,

@@ -26,8 +26,8 @@ from tracelab.collect.recording.process_record import REQUEST, ProcessRecord
 from tracelab.collect.recording.profilers import KinetoOptions, ProgramKineto, ProgramNvtx, ProgramWithoutProfiler
 from tracelab.collect.recording.ranks import Rank, find_rank
 from tracelab.collect.recording.recorder import ProgramProfiler, Recorder, describe_problem
-from tracelab.collect.recording.step_count import open_step_count
-from tracelab.collect.recording.step_times import StepTimes, steps_file
+from tracelab.collect.recording.shared_steps import SharedStepTimes, open_memory
+from tracelab.collect.recording.step_times import steps_file
 from tracelab.collect.recording.window import Window
 
 _LAUNCHERS = (
@@ -116,10 +116,10 @@ class ProgramRecording:
         self._scratch.mkdir(parents=True)
         self._rank = Rank()
         self._profiler = self._build_profiler()
-        times = StepTimes(lambda: steps_file(self.folder, task["run"], self.rank().rank))
+        memory = open_memory(Path(task["scratch"]), self._pid)
+        times = SharedStepTimes(lambda: steps_file(self.folder, task["run"], self.rank().rank), memory)
         self.recorder = Recorder(Window(**task["window"]), self._profiler, times, on_change=self._write_record)
         self._record = ProcessRecord(self.folder)
-        self._count = open_step_count(Path(task["scratch"]), self._pid)
         self._optimizer: weakref.ref[Any] | None = None
         self._ended = False
         self._is_ending = False
@@ -165,7 +165,6 @@ class ProgramRecording:
         if not self.recorder.steps:
             self.rank()
         self.recorder.step()
-        self._count[0] = self.recorder.steps
 
     def _build_profiler(self) -> ProgramProfiler:
         match self._task["profiler"]:

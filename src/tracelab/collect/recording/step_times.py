@@ -17,6 +17,11 @@ _LINE = json.dumps(_ROW).replace('"%d"', "%d")
 """A row as JSON, to be filled with its start, duration and number: faster than to encode a dict."""
 
 
+def format_step(start_ns: int, dur_ns: int, number: int) -> str:
+    """Return the row of a step as JSON."""
+    return _LINE % (start_ns, dur_ns, number)
+
+
 class StepTimes:
     """The steps of one process: the CPU side's time between the ends of two steps."""
 
@@ -82,7 +87,8 @@ class StepTimes:
             end = self._ends.popleft()
             now_ns, overhead_ns = end if isinstance(end, tuple) else (end, 0)
             if self._last_ns is not None:
-                lines.append(_LINE % (unix_ns + self._last_ns, now_ns - self._last_ns - overhead_ns, self._number))
+                dur_ns = now_ns - self._last_ns - overhead_ns
+                lines.append(format_step(unix_ns + self._last_ns, dur_ns, self._number))
             self._number += 1
             self._last_ns = now_ns
         return lines
