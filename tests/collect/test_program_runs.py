@@ -241,7 +241,7 @@ def test_a_program_that_leaves_python_by_os_exit_keeps_its_recording(tmp_path: P
 
 
 def test_os_exit_does_not_wait_for_a_gpu_that_hangs(tmp_path: Path) -> None:
-    hang = "from tracelab.collect.recording import hook; hook._EXIT_S = 0.2; "
+    hang = "from tracelab.collect.recording import hook, os_exit; os_exit._LIMIT_S = 0.2; "
     hang += "hook._recordings[0].recorder.finish = lambda: time.sleep(60); os._exit(5)"
     result = record_loop(tmp_path, steps=2, after=hang)
     assert result.error == (

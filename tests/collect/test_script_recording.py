@@ -98,6 +98,12 @@ def test_an_error_is_the_status_and_what_was_recorded_is_kept(run_case) -> None:
     assert (recorded_steps(result), names(result)["Partial_Step#5"]) == ([0, 1, 2, 3, 4], 1)
 
 
+def test_a_block_in_which_os_exit_ends_the_process_is_kept(run_case) -> None:
+    result = run_case("exit")
+    assert (result.status, result.error) == ("failed", "ended with exit code 3")
+    assert (recorded_steps(result), len(step_rows(result))) == ([0, 1, 2, 3, 4], 5)
+
+
 def test_a_block_that_ends_before_its_window_has_that_as_status(run_case) -> None:
     result = run_case("late")
     assert (result.status, result.error) == (

@@ -54,6 +54,8 @@ def status_of_error(error: BaseException, places: WritePaths | None = None) -> t
         return "oom", text
     if isinstance(error, OSError) and (full := describe_disk_error(error, places)):
         return "failed", full
+    if isinstance(error, SystemExit) and isinstance(error.code, int):
+        return "failed", f"ended with exit code {error.code}"
     return "failed", f"{name}: {text}" if text else name
 
 

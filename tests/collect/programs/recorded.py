@@ -19,6 +19,7 @@ windows = {
     "first": {"active": 2},
     "signal": {"on_demand": True, "active": 2},
     "error": {},
+    "exit": {},
     "late": {"wait": 50, "active": 1},
     "cost": {"active": 1},
 }
@@ -35,6 +36,8 @@ with tracelab.record(case, out=out, **windows[case]) as r:
             os.kill(os.getpid(), signal.SIGUSR1)
         if case == "error" and step == 5:
             raise MemoryError
+        if case == "exit" and step == 5:
+            os._exit(3)
         r.step()
     if case == "cost":
         calls: Counter[str] = Counter()

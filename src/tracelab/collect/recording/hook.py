@@ -15,12 +15,13 @@ import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 from tracelab import temp_folders
 from tracelab.collect import status
 from tracelab.collect.disk_errors import WritePaths, describe_disk_error
 from tracelab.collect.process.launch import SAVING
+from tracelab.collect.recording.os_exit import call_before_os_exit
 from tracelab.collect.recording.owner import allow_waking
 from tracelab.collect.recording.process_record import REQUEST, ProcessRecord
 from tracelab.collect.recording.profilers import KinetoOptions, ProgramKineto, ProgramNvtx, ProgramWithoutProfiler
@@ -40,8 +41,6 @@ _recordings: list["ProgramRecording"] = []
 """The recording of this process, once it has one."""
 _handles: list[Any] = []
 """Handles that remove the hooks in optimizers; none where this process is not recorded."""
-_EXIT_S = 60.0
-"""Time that `os._exit` waits for the recording to be saved: a program may call it because a GPU hangs."""
 _TERMINATION_S = 3.0
 """Time that a process has after SIGTERM until its main thread executes Python again, and can save the recording."""
 
@@ -138,7 +137,7 @@ class ProgramRecording:
         )
         _handles.append(_after_each_optimizer_step(self.on_optimizer_step))
         atexit.register(self._end)
-        self._save_before_exit()
+        call_before_os_exit(lambda _: None if self.recorder.is_busy else self._end())
         if multiprocessing.parent_process() is not None:  # a forked process of multiprocessing skips atexit
             multiprocessing.util.Finalize(None, lambda: self._end(error=_error_in_flight()), exitpriority=0)
         if threading.current_thread() is threading.main_thread():
@@ -243,22 +242,6 @@ class ProgramRecording:
                 self._write_record(terminated=True, **({"problem": lost} if lost else {}))
                 temp_folders.delete_process_folder()
                 os.kill(self._pid, signal.SIGKILL)
-
-    def _save_before_exit(self) -> None:
-        """Have `os._exit` save the recording first, where it ends this process and not a forked one."""
-        exit_now = os._exit
-
-        def save_and_exit(status: int) -> NoReturn:
-            if self._pid == os.getpid() and not self._ended and not self.recorder.is_busy:
-                limit = threading.Timer(_EXIT_S, exit_now, (status,))
-                limit.daemon = True
-                limit.start()
-                with contextlib.suppress(Exception):
-                    self._end()
-                temp_folders.delete_process_folder()
-            exit_now(status)
-
-        os._exit = save_and_exit
 
     @property
     def _is_unsaved(self) -> bool:

@@ -17,6 +17,7 @@ from tracelab.collect.program.description import describe_program
 from tracelab.collect.program.settings import ProgramSettings, name_runs
 from tracelab.collect.recording import hook
 from tracelab.collect.recording.joint_end import finish_rank
+from tracelab.collect.recording.os_exit import call_before_os_exit
 from tracelab.collect.recording.process_record import REQUEST
 from tracelab.collect.recording.profilers import KinetoOptions, ProgramKineto
 from tracelab.collect.recording.ranks import Rank, find_rank
@@ -72,8 +73,14 @@ class ScriptRecording:
             with contextlib.suppress(ValueError):  # not the main thread: only the file requests recordings
                 before = signal.signal(signal.SIGUSR1, lambda _number, _frame: recorder.request())
                 self._held.callback(signal.signal, signal.SIGUSR1, before)
+        self._held.callback(call_before_os_exit(self._end_block))
         recorder.begin(folder / REQUEST)
         return self
+
+    def _end_block(self, code: int) -> None:
+        """Save before `os._exit` ends the process within the block, unless a signal interrupted the profiler for it."""
+        if self._recorder is not None and not self._recorder.is_busy:
+            self.__exit__(SystemExit, SystemExit(code), None)
 
     def step(self) -> None:
         """End a training step."""
