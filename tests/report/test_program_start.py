@@ -30,7 +30,8 @@ from tracelab.report.summary.rows import summary_rows
 from tracelab.report.summary.summarize import RunSummary, summarize
 from tracelab.report.summary.text import summary_lines
 from tracelab.report.verdict import compare_pair, render_verdict
-from tracelab.store.scope.request import Scope
+from tracelab.store.scope.request import Scope, parse_time
+from tracelab.store.scope.start_up import format_time
 
 AFTER_NS, WHOLE_NS = 46_500, 137_500
 START_NS = 90_000
@@ -110,15 +111,46 @@ def test_the_next_command_prints_the_figures_of_the_summary(store: Path) -> None
     assert "--after-start" not in whole.leads[0].next_command
 
 
-def test_a_recording_without_steps_keeps_its_start(tmp_path: Path) -> None:
-    tables = with_start("r")
-    tables["annotations"] = tables["annotations"][:1]
-    (found,) = summarize(build_store(tmp_path / "lab", tables))
-    assert found.window_ns == WHOLE_NS
-    assert found.start == (
-        "No step follows the program's start of 90.00 µs, so the figures include all of it, such as imports. "
-        "--from TIME leaves out what precedes a time."
+def test_a_recording_without_steps_keeps_its_start_and_states_until_when_its_gpus_have_little_to_do(
+    tmp_path: Path,
+) -> None:
+    """1 % of 27,600 ns of work is done by the first kernel, 91 us behind the copy, launched 300 ns earlier."""
+    marked, unmarked, few = (with_start(name) for name in ("marked", "unmarked", "few"))
+    marked["annotations"], unmarked["annotations"] = marked["annotations"][:1], []
+    few["annotations"], few["memcpys"] = few["annotations"][:1], few["memcpys"][1:]
+    store = build_store(tmp_path / "lab", together(marked, unmarked, few))
+    found = {each.run: each for each in summarize(store)}
+    included = (
+        "The figures include 91.00 µs of 137.5 µs (66.2 %) in which the GPUs have not yet done 1 % of their work, as "
+        "while a program starts or waits for a first request. --from 90.7us leaves out what precedes that time."
     )
+    follows = "No step follows the program's start of 90.00 µs, so the figures include all of it, such as imports. "
+    assert found["marked"].window_ns == WHOLE_NS
+    assert (found["marked"].start, found["marked"].start_ns) == (follows + included, START_NS)
+    assert (found["unmarked"].start, found["unmarked"].start_ns) == (included, 91_000)
+    assert found["few"].start == follows + "--from TIME leaves out what precedes a time."
+    (later,) = summarize(store, ("unmarked",), scope=Scope(from_="90.7us"))
+    assert (later.window_ns, later.start) == (AFTER_NS, "")
+    answer = comparison.compare_runs(store, comparison.Request(("marked",), ("few",)))
+    assert (
+        "The values include how the recordings begin, before their GPUs have done 1 % of their work: 91.00 µs of 137.5 "
+        "µs (66.2 %) of marked. Mark steps, and only these are compared."
+    ) in answer.notes
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"),
+    [
+        (999, "999"),
+        (91_000, "91us"),
+        (498_571_999, "498.571ms"),
+        (1_490_000_001, "1.49s"),
+        (12_345_678_000_000, "12345.678s"),
+    ],
+)
+def test_a_time_for_the_option_is_never_later_than_it_is(ns: int, text: str) -> None:
+    assert format_time(ns) == text
+    assert parse_time(text) <= ns
 
 
 def test_data_and_lists_of_runs_state_the_start_too(store: Path) -> None:

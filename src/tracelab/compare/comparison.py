@@ -13,7 +13,7 @@ from tracelab.compare.gates import FAILED, UNDECIDED, Gate, GateResult, check_ga
 from tracelab.compare.kernel_matching import Kernel, Launch, Matching, UnmatchedClass, match_kernels
 from tracelab.compare.noise import ASSUMED_FLOOR
 from tracelab.compare.ranks import RankDifference, find_rank_differences, fullest_rank
-from tracelab.compare.recordings import RANGES, Recording, StepCounts
+from tracelab.compare.recordings import RANGES, WHOLE, Recording, StepCounts
 from tracelab.compare.replacements import Replacement, Times, find_replacements
 from tracelab.compare.verdicts import MetricRow, Series, judge
 from tracelab.errors import NoDataError, UsageError
@@ -177,6 +177,7 @@ def compare_source(source: fetch.Source, request: Request) -> Comparison:
             *notes.list_notes(unit, matching, facts, sides, rows),
             *notes.describe_starts(source.starts_ns),
             *(notes.describe_unassigned(answers.gpu_rows, runs) if unit == RANGES else []),
+            *(notes.describe_start_ups(source.start_ups(runs)) if unit == WHOLE else []),
         ),
         is_trimmed,
         tuple(find_rank_differences(rows, base, candidate)),

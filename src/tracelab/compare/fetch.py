@@ -16,6 +16,7 @@ from tracelab.errors import NoDataError
 from tracelab.query import execute, library
 from tracelab.resources import QUERIES
 from tracelab.store import execution, integrity, session
+from tracelab.store.scope import start_up
 from tracelab.store.scope.program_start import AFTER_START, REFERENCED, find_program_starts, lengths_before_steps
 
 _FOLDER = QUERIES / "compare"
@@ -86,6 +87,11 @@ class Source:
             memory_peaks=self._run(lambda: execution.fetch_table(self._con, _MEMORY_PEAKS)),
         )
 
+    def start_ups(self, runs: Sequence[str]) -> dict[str, start_up.StartUp]:
+        """Fetch how the recordings of runs without steps begin, where that takes a tenth of them or more."""
+        with execution.translate_errors():
+            return start_up.find_start_ups(self._con, runs)
+
     def launches(self, run: str, rank: int, device: int | None, step_id: int) -> pl.DataFrame:
         """Fetch the kernels of one step of a rank and device in the order of their starts."""
         return self._own("launches", run=run, rank=rank, device=device, step_id=step_id)
@@ -125,7 +131,7 @@ def open_source(
     """Open a store with the rows of these runs only, without the starts of programs unless `whole`."""
     texts = [_own_sql(path.stem) for path in sorted(_FOLDER.glob("*.sql"))]
     texts += [execute.referenced_sql(library.find(name)) for name in _LIBRARY]
-    referenced = "\n".join([*texts, _MEMORY_PEAKS, _KERNEL_CLASSES, REFERENCED])
+    referenced = "\n".join([*texts, _MEMORY_PEAKS, _KERNEL_CLASSES, REFERENCED, start_up.REFERENCED])
     with ExitStack() as opened:
         con = opened.enter_context(session.connect(store, referenced=referenced, runs=runs))
         if step_name is not None:

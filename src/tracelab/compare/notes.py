@@ -10,6 +10,7 @@ from tracelab.compare.kernel_matching import Matching
 from tracelab.compare.recordings import RECORDED, WHOLE
 from tracelab.compare.verdicts import LEAST_RECORDINGS, MetricRow, Series
 from tracelab.output.labels import Quantity, format_scaled
+from tracelab.store.scope.start_up import StartUp
 
 _LEAST_MATCHED = 0.5
 _WIDE_SPREAD = 1.2
@@ -89,6 +90,17 @@ def describe_starts(starts_ns: Mapping[str, int]) -> list[str]:
         return []
     parts = [f"{run} ({format_scaled(length_ns, Quantity.DURATION)})" for run, length_ns in starts_ns.items()]
     return [f"The start of the program is left out of {', '.join(parts)}; --whole includes it."]
+
+
+def describe_start_ups(start_ups: Mapping[str, StartUp]) -> list[str]:
+    """Return which recordings without steps include a start in which the GPUs do next to nothing."""
+    if not start_ups:
+        return []
+    parts = [f"{each.amount} of {run}" for run, each in start_ups.items()]
+    return [
+        "The values include how the recordings begin, before their GPUs have done 1 % of their work: "
+        f"{', '.join(parts)}. Mark steps, and only these are compared."
+    ]
 
 
 def describe_unassigned(gpu_rows: pl.DataFrame, runs: Sequence[str]) -> list[str]:

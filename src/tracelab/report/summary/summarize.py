@@ -39,6 +39,7 @@ from tracelab.report.windows import create_windows, measured_times
 from tracelab.resources import QUERIES
 from tracelab.store import execution
 from tracelab.store.scope.request import Scope
+from tracelab.store.scope.start_up import StartUp, find_start_ups
 
 _LOSSES = ("exposed communication", "host-bound", "waiting for data")
 _EVENTS = (*TIMELINE, "steps")
@@ -167,10 +168,17 @@ def summarize_answers(
         run: _ceilings(rows.get("gpu_breakdown", []), rows.get("stragglers", [])) for run, rows in of_runs.items()
     }
     found = find_leads(session, known, ceilings)
+    start_ups = find_start_ups(session.con, [run for run in session.run_names if not of_runs.get(run, {}).get(STEPS)])
     times = measured_times(session.con)
     summaries = [
         _summarize_run(
-            session, run, of_runs.get(run, {}), missing, found.get(run, FoundLeads((), 0)), times.get(run, (None, None))
+            session,
+            run,
+            of_runs.get(run, {}),
+            missing,
+            found.get(run, FoundLeads((), 0)),
+            times.get(run, (None, None)),
+            start_up=start_ups.get(run),
         )
         for run in session.run_names
     ]
@@ -206,10 +214,13 @@ def _summarize_run(
     missing: Mapping[str, str],
     found: FoundLeads,
     times: tuple[float | None, float | None],
+    *,
+    start_up: StartUp | None,
 ) -> RunSummary:
     """Summarize a run from its rows by query, its findings, and its measured time, in all and per step."""
     window_ns, step_ns = times
-    start, lacks_start = _describe_start(session, run), run in session.starts_out_ns
+    start, start_ns = _describe_start(session, run, start_up)
+    lacks_start = run in session.starts_out_ns
     figures = compute_figures(answers, missing, window_ns, lacks_start=lacks_start)
     recorded = answers.get("recordings", [])
     description = describe_run(recorded, _failed_status(session, run))
@@ -236,7 +247,7 @@ def _summarize_run(
         commands=session.commands,
         unranked=found.unranked,
         start=start,
-        start_ns=session.starts[run].length_ns if start else None,
+        start_ns=start_ns,
         lacks_start=lacks_start,
     )
 
@@ -265,17 +276,28 @@ def _failed_status(session: ReportSession, run: str) -> str | None:
     return row[0] if row else None
 
 
-def _describe_start(session: ReportSession, run: str) -> str:
-    """Return how long the recorded start of a program is, whether the figures include it, and how to change that."""
+def _describe_start(session: ReportSession, run: str, start_up: StartUp | None) -> tuple[str, int | None]:
+    """Return whether the figures include the start of a program and how to change that, and how long it is.
+
+    Without steps its end is not known: then `start_up` is what the GPUs do of it.
+    """
+    if session.scope and not (session.scope.is_of_gpus or session.scope.after_start):
+        return "", None
     start = session.starts.get(run)
-    if start is None or (session.scope and not (session.scope.is_of_gpus or session.scope.after_start)):
-        return ""
+    if start is None:
+        return ("", None) if start_up is None else (start_up.sentence, start_up.start_up_ns)
     length = format_scaled(start.length_ns, Quantity.DURATION)
     if not start.precedes_step:
+        option = "--from TIME leaves out what precedes a time." if start_up is None else start_up.sentence
         return (
             f"No step follows the program's start of {length}, so the figures include all of it, such as imports. "
-            "--from TIME leaves out what precedes a time."
-        )
+            f"{option}"
+        ), start.length_ns
+    return _describe_recorded_start(session, run, length), start.length_ns
+
+
+def _describe_recorded_start(session: ReportSession, run: str, length: str) -> str:
+    """Return whether the figures include a start of some length that a step follows, and how to change that."""
     until = f"the program's start, {length} until its first step ended"
     if run in session.starts_out_ns:
         option = "omit --after-start" if session.scope else "add --whole"
