@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import sys
 import tarfile
 from pathlib import Path
@@ -169,15 +170,44 @@ def test_an_error_in_one_part_is_a_failed_check_and_the_others_are_made(tmp_path
 def test_steps_are_compared_with_those_of_a_run_without_a_profiler():
     from node_checks import compare_steps
 
-    plain = [{"dur_ns": ns} for ns in (100, 100, 100)]
-    profiled = [{"dur_ns": 105, "profiler_state": "off"}] * 3 + [{"dur_ns": 400, "profiler_state": "recording"}]
-    profiled += [{"dur_ns": 130, "profiler_state": "recording"}] * 4 + [{"dur_ns": 150, "profiler_state": "attached"}]
-    assert [(each.measured, each.status) for each in compare_steps(plain, profiled)] == [
+    def steps(state, *durations_ns):
+        return [{"dur_ns": ns, "profiler_state": state} for ns in durations_ns]
+
+    rows = {
+        "none": steps("off", 90, 90, 90),
+        "again": steps("off", 110, 110, 110),
+        "kineto": [*steps("off", 105, 105), *steps("recording", 400, 130, 130), *steps("attached", 150)],
+        "detached": [*steps("off", 80), *steps("recording", 300), *steps("attached", 103)],
+    }
+    assert [(each.measured, each.status) for each in compare_steps(rows)] == [
+        ("1.1", "pass"),
         ("1.05", "pass"),
         ("1.3", "pass"),
         ("1.5", "fail"),
+        ("1.03", "pass"),
         ("3.077", "fail"),
     ]
+    del rows["detached"]
+    assert len(list(compare_steps(rows))) == 5
+
+
+@pytest.mark.parametrize(("device", "detached"), [("cuda", ["1"]), ("cpu", [])])
+def test_kineto_records_a_second_time_on_a_gpu_and_detaches_cupti(tmp_path, monkeypatch, device, detached):
+    import node_checks
+
+    runs = {}
+
+    def train(_node, _workload, run, *, profiler="none", **_options):
+        runs[run] = (profiler, os.environ.get("TEARDOWN_CUPTI"))
+        return "ok", ""
+
+    monkeypatch.setattr(node_checks.Node, "_train", train)
+    monkeypatch.setattr(node_checks, "read_steps", lambda _run: [{"dur_ns": 1, "profiler_state": "recording"}] * 10)
+    monkeypatch.delenv("TEARDOWN_CUPTI", raising=False)
+    list(node_checks.Node(tmp_path, device, quick=False, until=0.0)._overhead())
+    assert [teardown for profiler, teardown in runs.values() if profiler == "kineto"] == [None, *detached]
+    assert (next(iter(runs)), runs["overhead-none"], [*runs][-1]) == ("overhead-none", ("none", None), "overhead-again")
+    assert "TEARDOWN_CUPTI" not in os.environ
 
 
 def test_the_largest_files_are_left_out_of_an_archive_that_is_too_large(tmp_path):
