@@ -9,7 +9,7 @@
 -- title = "Ops of CUDA graph replays"
 -- needs = ["kernels"]
 -- subject = "launches"
--- show = ["run", "rank", "graph", "place", "kernel", "replays", "dur_ns", "op"]
+-- show = ["run", "rank", "graph", "place", "kernel", "replays", "dur_ns", "op", "agreement_ratio", "reason"]
 -- hints = [
 --     { when = "not exists (from api_calls where name like '%GraphLaunch%' and matches(run, $run))", text = "no launch of a CUDA graph is recorded; capture one (torch.cuda.graph, mode=\"reduce-overhead\" of torch.compile)", empty = true },
 -- ]
