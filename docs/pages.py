@@ -188,6 +188,16 @@ def _build_macros() -> str:
         "relation is the name of a table, view or CTE as a text: `busy('kernels')`. Macros that start with a tool's "
         "name compute what that tool computes.",
     ]
+    shared = [
+        (f"`{path.stem}`", _plain_comment(re.match(r"(--.*\n)+", path.read_text("utf-8"))[0], ""))
+        for path in sorted((ROOT / "queries" / "shared").glob("*.sql"))
+    ]
+    parts += [
+        "## Shared relations",
+        "Queries read the rows of some macros by a name, as a table of all runs. A session computes them once for a "
+        "run. `tracelab sql` and `Lab.sql` have them; `tracelab query NAME --show-sql` writes them into the query.",
+        _markdown_table(("relation", "description"), shared),
+    ]
     for script in sorted((ROOT / "queries" / "lib").glob("*.sql")):
         rows = [
             (f"`{name}({arguments})`", "table" if table else "value", _plain_comment(comment, name))

@@ -32,19 +32,11 @@
 -- domain = "The clock: of a host, of a source (a report of Nsight Systems) or of the rank alone."
 -- reason = "Why the verdict is weak or refused."
 -- ///
-with executions as not materialized (
-    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
-    from kernels
-    where matches(run, $run)
+with matched as not materialized (
+    from matched_collectives where matches(run, $run)
 ),
-communication as materialized (
-    from collective_kernels('executions')
-),
-matched as materialized (
-    from match_ranks('communication')
-),
-offsets as materialized (
-    from rank_offsets('matched')
+offsets as not materialized (
+    from rank_clocks where matches(run, $run)
 ),
 entered as (
     select

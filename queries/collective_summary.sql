@@ -54,13 +54,8 @@
 -- text = "[{where}: ]of the {collective} kernels that were matched over ranks, {wait_ns of matched_dur_ns} of the time is waiting for the last rank."
 -- advice = "That is no matter of bandwidth: find the straggler, and what it does meanwhile."
 -- ///
-with executions as not materialized (
-    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
-    from kernels
-    where matches(run, $run)
-),
-sized as materialized (
-    from collective_kernels('executions')
+with sized as not materialized (
+    from communication_kernels where matches(run, $run)
 ),
 factored as materialized (
     select
@@ -76,9 +71,9 @@ factored as materialized (
 ),
 ranks as materialized (
     select m.run, m.number, m.id, s.measured_ns
-    from match_ranks('sized') as m
+    from matched_collectives as m
     join sized as s on m.id = s.id
-    where m.state = 'matched' and m.kernels = 1
+    where matches(m.run, $run) and m.state = 'matched' and m.kernels = 1
 ),
 transfers as (
     select r.id, t.transfer_ns

@@ -47,17 +47,14 @@ with executions as not materialized (
     from kernels
     where matches(run, $run)
 ),
-communication as materialized (
-    from collective_kernels('executions')
+matched as not materialized (
+    from matched_collectives where matches(run, $run)
 ),
-matched as materialized (
-    from match_ranks('communication')
+offsets as not materialized (
+    from rank_clocks where matches(run, $run)
 ),
-offsets as materialized (
-    from rank_offsets('matched')
-),
-waits as materialized (
-    from wait_times('matched', 'offsets')
+waits as not materialized (
+    from collective_waits where matches(run, $run)
 ),
 parts as (
     select run, source, rank, device, start_ns, start_ns + wait_ns as end_ns, number as part from waits where wait_ns > 0

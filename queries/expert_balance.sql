@@ -33,28 +33,17 @@
 -- of_mean_transfer_ratio = "transfer_ns / mean_transfer_ns."
 -- reason = "Why the elements are not compared. PyTorch's profiler (2.1 or newer) records the counts with ProfilerActivity.CPU."
 -- ///
-with executions as not materialized (
-    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
-    from kernels
-    where matches(run, $run)
-),
-communication as materialized (
-    from collective_kernels('executions')
+with communication as not materialized (
+    from communication_kernels where matches(run, $run)
 ),
 groups as materialized (
     from role_groups('communication')
 ),
-matched as materialized (
-    from match_ranks('communication')
-),
-offsets as materialized (
-    from rank_offsets('matched')
-),
 waits as (
-    select w.id, w.wait_ns
-    from (select m.id, t.wait_ns from matched as m join wait_times('matched', 'offsets') as t
-        on m.run = t.run and m.number = t.number and m.rank = t.rank) as w
-    where w.wait_ns is not null
+    select m.id, w.wait_ns
+    from matched_collectives as m
+    join collective_waits as w on m.run = w.run and m.number = w.number and m.rank = w.rank
+    where matches(m.run, $run) and w.wait_ns is not null
 ),
 exchanged as (
     select

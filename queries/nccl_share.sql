@@ -73,15 +73,8 @@ parts as (
     union all
     select run, source, rank, device, start_ns, end_ns, dur_ns, 'all' from communication
 ),
-likely as not materialized (  -- a superset of what communicates, by name or note: mostly few rows
-    select *
-    from executions
-    where name in (select name from classify('executions') where class = 'communication')
-        or correlation is null
-        or correlation in (select correlation from collectives where origin = 'kernel' and matches(run, $run))
-),
-described as materialized (
-    from collective_kernels('likely')
+described as not materialized (
+    from communication_kernels where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 steps as materialized (
     from recorded_steps($run, $rank, $step_name)

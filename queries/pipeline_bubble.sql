@@ -43,13 +43,8 @@ executions as not materialized (
     from gpu_activity
     where kind in ('kernel', 'graph') and matches(run, $run) and matches(rank, $rank)
 ),
-all_kernels as not materialized (  -- of all ranks: roles of groups depend on them
-    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
-    from kernels
-    where matches(run, $run)
-),
-communication as materialized (
-    from collective_kernels('all_kernels')
+communication as not materialized (  -- of all ranks: roles of groups depend on them
+    from communication_kernels where matches(run, $run)
 ),
 groups as materialized (
     from role_groups('communication')

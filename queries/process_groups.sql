@@ -24,13 +24,8 @@
 -- kernels = "Its communication kernels."
 -- size_bytes = "Their sizes, added up."
 -- ///
-with executions as not materialized (
-    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
-    from kernels
-    where matches(run, $run)
-),
-communication as materialized (
-    from collective_kernels('executions')
+with communication as not materialized (
+    from communication_kernels where matches(run, $run)
 ),
 groups as (
     from role_groups('communication')

@@ -32,22 +32,8 @@ with executions as not materialized (
     from gpu_activity
     where matches(run, $run)
 ),
-kernel_rows as not materialized (
-    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
-    from kernels
-    where matches(run, $run)
-),
-communication as materialized (
-    from collective_kernels('kernel_rows')
-),
-matched as materialized (
-    from match_ranks('communication')
-),
-offsets as materialized (
-    from rank_offsets('matched')
-),
-waits as materialized (
-    select * from wait_times('matched', 'offsets') where last_rank is not null and not is_p2p
+waits as not materialized (
+    select * from collective_waits where matches(run, $run) and last_rank is not null and not is_p2p
 ),
 steps as materialized (
     select * from recorded_steps($run, null, $step_name) where step is not null and end_ns > start_ns
@@ -106,9 +92,10 @@ waited as (
 ),
 kernels_of_lanes as (
     select l.lane, l.run, l.rank, l.first_ns, k.start_ns
-    from kernel_rows as k
+    from executions as k
     join hint_small('lanes') as l
         on k.run = l.run and k.source = l.source and k.rank = l.rank and k.device is not distinct from l.device
+    where k.part = 'kernel'
 ),
 counted as (
     select run, rank, null::bigint as step, count(*) as kernels

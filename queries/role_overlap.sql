@@ -28,8 +28,8 @@ with executions as not materialized (
     from kernels
     where matches(run, $run)
 ),
-communication as materialized (
-    from collective_kernels('executions')
+communication as not materialized (
+    from communication_kernels where matches(run, $run)
 ),
 groups as materialized (
     from role_groups('communication')

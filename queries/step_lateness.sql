@@ -25,22 +25,8 @@
 -- times_last = "Collectives that this rank started last."
 -- caused_wait_ns = "Waits of the other ranks in those."
 -- ///
-with executions as not materialized (
-    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
-    from kernels
-    where matches(run, $run)
-),
-communication as materialized (
-    from collective_kernels('executions')
-),
-matched as materialized (
-    from match_ranks('communication')
-),
-offsets as materialized (
-    from rank_offsets('matched')
-),
-waits as materialized (
-    select * from wait_times('matched', 'offsets') where last_rank is not null and not is_p2p
+with waits as not materialized (
+    select * from collective_waits where matches(run, $run) and last_rank is not null and not is_p2p
 ),
 steps as materialized (
     from recorded_steps($run, null, $step_name)

@@ -114,22 +114,11 @@
 -- text = "{where} enters its first collective late, and the others wait for it. Its recording begins later than theirs, so the cause is not recorded."
 -- advice = "Start the profilers of all ranks behind a barrier, and record two steps or more: then what the rank did since the last common collective is known."
 -- ///
-with executions as not materialized (
-    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
-    from kernels
-    where matches(run, $run)
+with matched as not materialized (
+    from matched_collectives where matches(run, $run)
 ),
-communication as materialized (
-    from collective_kernels('executions')
-),
-matched as materialized (
-    from match_ranks('communication')
-),
-offsets as materialized (
-    from rank_offsets('matched')
-),
-waits as materialized (
-    from wait_times('matched', 'offsets')
+waits as not materialized (
+    from collective_waits where matches(run, $run)
 ),
 activity as not materialized (
     select run, source, rank, pid, device, kind, name, start_ns, end_ns, dur_ns, correlation, stream

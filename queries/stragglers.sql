@@ -138,17 +138,14 @@ with executions as not materialized (
     from kernels
     where matches(run, $run)
 ),
-communication as materialized (
-    from collective_kernels('executions')
+communication as not materialized (
+    from communication_kernels where matches(run, $run)
 ),
-matched as materialized (
-    from match_ranks('communication')
+matched as not materialized (
+    from matched_collectives where matches(run, $run)
 ),
-offsets as materialized (
-    from rank_offsets('matched')
-),
-all_waits as materialized (
-    from wait_times('matched', 'offsets')
+all_waits as not materialized (
+    from collective_waits where matches(run, $run)
 ),
 waits as materialized (
     select * replace (

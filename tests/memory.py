@@ -1,5 +1,6 @@
 """A session over tables in memory: the views and macros of a store without its files."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,7 @@ import pyarrow as pa
 from tests.build import Rows, complete_rows
 from tracelab import schema
 from tracelab.query import execute, library, spec
-from tracelab.store import computed_tables, session
+from tracelab.store import computed_tables, execution, session
 
 
 def insert(con: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Sequence[int | str | None]]) -> None:
@@ -77,6 +78,15 @@ class MemoryStore:
     def run_query(self, query: spec.Query, params: Mapping[str, spec.Value]) -> pa.Table:
         """Run a query of the library, as `Lab` does."""
         return execute.run(self.con, query, params)
+
+    def read_relations(self, computation: schema.Computation, values: Mapping[str, spec.Value]) -> dict[str, pa.Table]:
+        """Return the rows that a computation is given."""
+        read = {}
+        for name, sql in computation.relations.items():
+            computed_tables.provide(self.con, sql, values)
+            used = set(re.findall(r"\$(\w+)", sql)) & values.keys()
+            read[name] = execution.fetch_table(self.con, sql, {param: values[param] for param in used})
+        return read
 
     def query(self, name: str, *, like: str | None = None, **params: spec.Value) -> pa.Table:
         """Run a query of the library by its name, as `Lab` does."""

@@ -1,34 +1,25 @@
 -- Times of ranks on one clock, by the collectives that they share.
 
--- clock_shifts(executions): what moves the times of each rank and source of a relation of `kernels` (as collective_kernels()
--- takes it) to the clock of the run's lowest rank, by rank_offsets(). `moves`: they are moved, for the clocks differ by more
+-- clock_shifts(matched, offsets): what moves the times of each rank and source to the clock of the run's lowest rank, by the
+-- rows of match_ranks() and rank_offsets(). `moves`: they are moved, for the clocks differ by more
 -- than what scatters; `agrees`: they are then on that clock, whose kind is `reference_clock` (as sources.clock). The notes of a
 -- run folder count on the clock of the host, as Kineto's traces do.
-create or replace macro clock_shifts(executions) as table
-with _communication as materialized (
-    from collective_kernels(executions)
-),
-_matched as materialized (
-    from match_ranks('_communication')
-),
-_offsets as materialized (
-    from rank_offsets('_matched')
-),
-_noted as (
+create or replace macro clock_shifts(matched, offsets) as table
+with _noted as (
     select distinct run, source, rank from steps
     union
     select distinct run, source, rank from host_samples
 ),
 _located as (
-    select run, source, rank from clock_domains('_matched')
+    select run, source, rank from clock_domains(matched)
     union
     select n.run, n.source, n.rank
     from _noted as n
-    join _offsets as o on n.run = o.run and n.rank = o.rank and not starts_with(o.domain, 'source ')
+    join query_table(offsets) as o on n.run = o.run and n.rank = o.rank and not starts_with(o.domain, 'source ')
 ),
 _references as (
     select m.run, m.rank, min(s.clock) as clock
-    from (select distinct run, source, rank from _matched) as m
+    from (select distinct run, source, rank from query_table(matched)) as m
     join sources as s on m.run = s.run and m.source = s.source
     group by m.run, m.rank
 )
@@ -38,7 +29,7 @@ select
     agrees and (o.drift_ppb is not null or abs(o.offset_ns) > greatest(3 * o.spread_ns, 1_000)) as moves,
     case when r.clock = 'unix' then r.clock else 'aligned' end as reference_clock
 from _located as l
-join _offsets as o on l.run = o.run and l.rank = o.rank
+join query_table(offsets) as o on l.run = o.run and l.rank = o.rank
 left join _references as r on o.run = r.run and o.reference_rank = r.rank;
 
 -- on_one_clock(relation): the rows of a relation (run, source, rank, start_ns, end_ns and any others, which stay) with times on
@@ -50,8 +41,17 @@ with _executions as not materialized (
     from kernels
     where run in (select run from query_table(relation))
 ),
+_communication as materialized (
+    from collective_kernels('_executions')
+),
+_matched as materialized (
+    from match_ranks('_communication')
+),
+_offsets as materialized (
+    from rank_offsets('_matched')
+),
 _shifts as materialized (
-    from clock_shifts('_executions')
+    from clock_shifts('_matched', '_offsets')
 )
 select
     r.* replace (

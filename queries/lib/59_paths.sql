@@ -1,7 +1,7 @@
 -- What a path through a run is made of: rows of devices and threads, what waited for what, and collectives.
 
--- path_kernels(wanted): the kernels of one run. path_gpu_rows() and path_collectives() take the name of a CTE that reads them:
--- DuckDB binds a macro that reads a table when it is created, a fifth of the time that it takes to open a session.
+-- path_kernels(wanted): the kernels of one run. path_gpu_rows() takes the name of a CTE that reads them: DuckDB binds a
+-- macro that reads a table when it is created, a fifth of the time that it takes to open a session.
 create or replace macro path_kernels(wanted) as table
 select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation from kernels where run = wanted;
 
@@ -63,29 +63,20 @@ select source, rank, pid, device, stream, kind, start_ns, end_ns, correlation, w
 from syncs
 where run = wanted;
 
--- path_collectives(executions): the collectives of one run, as wait_times() has them. A row is one collective on one rank.
--- executions is a relation like path_kernels().
--- last_rank, NULL unless the collective is matched and no rank can leave it before all have entered, is the rank that
--- starts last by aligned clocks. reference_rank is the rank on whose clock a time t of this rank is
+-- path_collectives(waits, clocks, wanted): the collectives of one run, by the rows of wait_times() and rank_offsets(). A row is
+-- one collective on one rank. last_rank, NULL unless the collective is matched and no rank can leave it before all have
+-- entered, is the rank that starts last by aligned clocks. reference_rank is the rank on whose clock a time t of this rank is
 -- t + offset_ns + drift_ppb / 1e9 * (t - offset_time_ns), NULL where that is not known.
-create or replace macro path_collectives(executions) as table
-with _communication as materialized (
-    from collective_kernels(executions)
-),
-_matched as materialized (
-    from match_ranks('_communication')
-),
-_offsets as materialized (
-    from rank_offsets('_matched')
-)
+create or replace macro path_collectives(waits, clocks, wanted) as table
 select
     w.number, w.rank, w.source, w.device, w.stream, w.start_ns, w.end_ns, w.last_rank,
     case when o.verdict <> 'refused' then o.reference_rank end as reference_rank,
     on_reference_clock(coalesce(o.offset_time_ns, 0), o) - coalesce(o.offset_time_ns, 0) as offset_ns,
     coalesce(o.drift_ppb, 0)::double as drift_ppb,
     coalesce(o.offset_time_ns, 0) as offset_time_ns
-from wait_times('_matched', '_offsets') as w
-left join _offsets as o on w.rank = o.rank;
+from query_table(waits) as w
+left join query_table(clocks) as o on w.run = o.run and w.rank = o.rank
+where w.run = wanted;
 
 -- path_steps(wanted, pattern): the steps that one run marks, by steps_of().
 create or replace macro path_steps(wanted, pattern) as table

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Literal
 
@@ -731,10 +732,9 @@ class Computation:
         return self.relations | {name: _read_query(name) for name in self.answers}
 
 
-_PATH_KERNELS = "with executions as not materialized (from path_kernels($run))"
 _PATH_RELATIONS = {
-    "collectives": f"{_PATH_KERNELS} from path_collectives('executions')",  # takes longest, so it begins first
-    "gpu": f"{_PATH_KERNELS} from path_gpu_rows('executions', $run)",
+    "collectives": "from path_collectives('collective_waits', 'rank_clocks', $run)",
+    "gpu": "with executions as not materialized (from path_kernels($run)) from path_gpu_rows('executions', $run)",
     "cpu": "from path_cpu_rows($run)",
     "syncs": "from path_syncs($run)",
     "steps": "from path_steps($run, $step_name)",
@@ -987,6 +987,15 @@ COMPUTATIONS: tuple[Computation, ...] = (
 
 COMPUTED_TABLES: dict[str, ComputedTable] = {table.name: table for each in COMPUTATIONS for table in each.tables}
 """Every computed table by its name."""
+
+
+SHARED_RELATIONS = frozenset(map(attrgetter("stem"), (QUERIES / "shared").glob("*.sql")))
+"""The names of relations that several queries read: see `tracelab.store.shared_relations`."""
+
+
+def names_computed(text: str) -> bool:
+    """Return whether a SQL text names a computed table or a shared relation, which a session makes before it runs."""
+    return not words_of(text).isdisjoint(COMPUTED_TABLES.keys() | SHARED_RELATIONS)
 
 
 def named_computations(text: str) -> list[Computation]:

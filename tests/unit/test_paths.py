@@ -1,6 +1,5 @@
 """Critical paths fill their windows, and threads are divided among their innermost rows."""
 
-import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,7 +19,6 @@ from tracelab.paths.graph import Graph, build_graph
 from tracelab.paths.replay import Replay, no_change, replay
 from tracelab.paths.threads import SILENT, divide_threads, enclosing_rows
 from tracelab.paths.walk import whole_window
-from tracelab.store import execution
 
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -154,12 +152,7 @@ def test_the_stretches_of_a_path_fill_its_window_whatever_the_rows_are(memory: M
 
 def read_graph(memory: MemoryStore) -> Graph:
     (computation,) = schema.named_computations("what_if_runs")
-    relations = {}
-    for name, sql in computation.relations.items():
-        params = computation.params | {"run": "r"}
-        used = {param: value for param, value in params.items() if param in re.findall(r"\$(\w+)", sql)}
-        relations[name] = execution.fetch_table(memory.con, sql, used)
-    return build_graph(relations, lambda: None)
+    return build_graph(memory.read_relations(computation, computation.params | {"run": "r"}), lambda: None)
 
 
 @given(rows=any_run())

@@ -17,7 +17,6 @@ from tracelab.paths.graph import build_graph
 from tracelab.paths.recording import Relations
 from tracelab.paths.tables import compute_paths
 from tracelab.paths.what_if import compute_what_if
-from tracelab.store import execution
 
 JOBS = 10
 CHANGES_PER_JOB = 10
@@ -56,12 +55,7 @@ def relations(jobs: dict[int, Simulation]) -> dict[int, Relations]:
     for seed, simulation in jobs.items():
         memory.filled(stored_tables(simulation))
         values = {"run": simulation.job.name, "step_name": "none"}
-        read[seed] = {
-            name: execution.fetch_table(
-                memory.con, sql, {key: value for key, value in values.items() if f"${key}" in sql}
-            )
-            for name, sql in schema.COMPUTATIONS[0].relations.items()
-        }
+        read[seed] = memory.read_relations(schema.COMPUTATIONS[0], values)
     return read
 
 

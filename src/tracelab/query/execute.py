@@ -14,7 +14,7 @@ import pyarrow as pa
 from tracelab.errors import NoDataError, TracelabError, UsageError, suggest_close
 from tracelab.output.spans import format_spans
 from tracelab.query.spec import PARAMETER, Hint, Param, Query, Value, prune_blocks
-from tracelab.schema import BY_NAME, named_computations
+from tracelab.schema import BY_NAME, names_computed
 from tracelab.store import execution, session
 
 CAPTURES_PARAM = "captures_from"
@@ -62,7 +62,7 @@ def _prepare(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, 
     _check_needs(con, query, bound)
     _check_run_count(con, query, bound)
     sql = prune_blocks(query.sql, bound).rstrip(";")
-    if named_computations(sql):
+    if names_computed(sql):
         from tracelab.store import computed_tables
 
         computed_tables.provide(con, sql, bound)
@@ -138,7 +138,12 @@ def render_sql(query: Query, values: Mapping[str, Value]) -> str:
         return _literal(bound[match["name"]]) if match["name"] else match[0]
 
     prose = "".join(f"-- {line}".rstrip() + "\n" for line in query.prose.splitlines())
-    return prose + PARAMETER.sub(literal, prune_blocks(query.sql, bound)).rstrip(";") + ";\n"
+    sql = prune_blocks(query.sql, bound)
+    if names_computed(sql):
+        from tracelab.store import shared_relations
+
+        sql = shared_relations.write_into(sql)
+    return prose + PARAMETER.sub(literal, sql).rstrip(";") + ";\n"
 
 
 def bind(query: Query, values: Mapping[str, Value]) -> dict[str, Value]:

@@ -125,7 +125,7 @@ def stream(
 
 def provide_computed(con: duckdb.DuckDBPyConnection, text: str) -> None:
     """Compute the computed tables that a checked text names."""
-    if schema.named_computations(text):
+    if schema.names_computed(text):
         from tracelab.store import computed_tables
 
         computed_tables.provide(con, text)

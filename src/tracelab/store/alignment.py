@@ -13,13 +13,8 @@ from tracelab.output.spans import list_spans
 from tracelab.store import execution, integrity, session
 
 _SHIFTS = """\
-with executions as not materialized (
-    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
-    from kernels
-    where len($runs) = 0 or list_contains($runs, run)
-)
 select run, source, rank, reference_rank, verdict, offset_ns, drift_ppb, offset_time_ns, agrees, moves, reference_clock
-from clock_shifts('executions')
+from clock_shifts('matched_collectives', 'rank_clocks')
 order by run, rank, source"""
 _TIMES = ("start_ns", "time_ns", "window_start_ns")
 _MOST_LISTED = 8
@@ -137,7 +132,10 @@ def measure(
 
 def measure_on(con: duckdb.DuckDBPyConnection, runs: Sequence[str] = ()) -> Alignment:
     """Measure the clock shifts on an open session."""
-    rows = con.execute(_SHIFTS, {"runs": list(runs)}).fetchall()
+    from tracelab.store import computed_tables
+
+    computed_tables.provide(con, _SHIFTS, runs=list(runs) or None)
+    rows = con.execute(_SHIFTS).fetchall()
     return Alignment(tuple(ClockShift(*row) for row in rows))
 
 

@@ -15,35 +15,35 @@ import pyarrow as pa
 from tracelab import schema
 from tracelab.errors import TracelabError
 from tracelab.paths.columns import array_memory
-from tracelab.store import execution, rollups, session
+from tracelab.store import execution, rollups, session, shared_relations
+from tracelab.store.shared_relations import COMPUTING, SCHEMA
 
 Params = Mapping[str, str | int | float | bool | None]
 Compute = Callable[[dict[str, pa.Table], Params, Callable[[], None]], Mapping[str, pa.Table]]
 """It may take relations out, to free their rows."""
 
-_SCHEMA = "computed"
 _BATCH_ROWS = 122_880
 """As many as a row group of DuckDB has."""
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 _READERS = 2
 _CHECK_AGAIN_S = 0.05
-_computing = threading.RLock()
 
 
 def provide(
     con: duckdb.DuckDBPyConnection, text: str, values: Params | None = None, runs: Sequence[str] | None = None
 ) -> None:
-    """Make the computed tables that a text names readable: of `runs`, of the run that `values` name, else of all runs.
+    """Make what a text names readable, computed or shared: of `runs`, of the run that `values` name, else of all runs.
 
     `values` are parameters of a query; a computation takes those that it has from them. Tables in memory, which count
     towards the memory limit, keep the rows until the session ends. Raises TracelabError where memory does not suffice.
     """
+    run = (values or {}).get("run")
+    wanted = runs if runs is not None else [str(run)] if run is not None else None
+    shared_relations.provide(con, text, wanted)
     for computation in schema.named_computations(text):
         params = {name: (values or {}).get(name, default) for name, default in computation.params.items()}
-        run = (values or {}).get("run")
-        wanted = runs if runs is not None else [str(run)] if run is not None else None
         named = [table.name for table in computation.tables if table.name in schema.words_of(text)]
-        with _computing:
+        with COMPUTING:
             if not computation.of_many:
                 each_run = _stored_runs(con) if wanted is None else wanted
                 stored = [_compute_once(con, computation, each, params) for each in each_run]
@@ -52,7 +52,7 @@ def provide(
             else:
                 stored = [_compute_once(con, computation, None, params)]
         for table in (each for each in computation.tables if all(each.name in names for names in stored)):
-            parts = [f'from {_SCHEMA}."{names[table.name]}"' for names in stored]
+            parts = [f'from {SCHEMA}."{names[table.name]}"' for names in stored]
             con.execute(
                 f"create or replace temp view {table.name} as\n" + "\nunion all ".join(parts or [_no_rows(table)])
             ).fetchall()
@@ -60,7 +60,7 @@ def provide(
 
 def forget(con: duckdb.DuckDBPyConnection) -> None:
     """Drop all computed rows, as where the rows that they rest on change."""
-    con.execute(f"drop schema if exists {_SCHEMA} cascade").fetchall()
+    con.execute(f"drop schema if exists {SCHEMA} cascade").fetchall()
 
 
 def _stored_runs(con: duckdb.DuckDBPyConnection) -> list[str]:
@@ -101,8 +101,8 @@ def _store_once(
     identity = repr((computation.function, selection.runs, sorted(selection.params.items())))
     digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     names = {table.name: f"{table.name}_{digest}" for table in computation.tables}
-    con.execute(f"create schema if not exists {_SCHEMA}").fetchall()
-    existing = con.execute("select table_name from duckdb_tables() where schema_name = ?", [_SCHEMA]).fetchall()
+    con.execute(f"create schema if not exists {SCHEMA}").fetchall()
+    existing = con.execute("select table_name from duckdb_tables() where schema_name = ?", [SCHEMA]).fetchall()
     if {(name,) for name in names.values()} <= set(existing):
         return names
     computed = compute()
@@ -207,14 +207,14 @@ def _store(
 ) -> None:
     """Write computed rows into a table in memory, in the types of the schema; None are no rows."""
     if rows is None:
-        con.execute(f'create or replace table {_SCHEMA}."{name}" as {_no_rows(table)}').fetchall()
+        con.execute(f'create or replace table {SCHEMA}."{name}" as {_no_rows(table)}').fetchall()
         return
     columns = ", ".join(f'"{column.name}"::{column.duckdb} as "{column.name}"' for column in table.own)
     con.register("computed_rows", rows)
     run_sql, values = ("run::varchar", []) if run is None else ("?::varchar", [run])
     try:
         con.execute(
-            f'create or replace table {_SCHEMA}."{name}" as select {run_sql} as run, {columns} from computed_rows',
+            f'create or replace table {SCHEMA}."{name}" as select {run_sql} as run, {columns} from computed_rows',
             values,
         ).fetchall()
     finally:

@@ -13,7 +13,7 @@ import duckdb
 from tracelab import schema, temp_folders
 from tracelab.errors import NoDataError
 from tracelab.resources import QUERIES
-from tracelab.store import integrity, rules
+from tracelab.store import integrity, rules, shared_relations
 from tracelab.store.commit_log import Snapshot
 
 if TYPE_CHECKING:
@@ -340,6 +340,8 @@ def render_session(
         library, words = _narrow(library, referenced, has_kept=_is_plain(stored))
         tables = _named_tables(words)
     views = [*(_create_view(stored, table) for table in tables), *map(_create_placeholder, computed)]
+    if referenced is None:
+        views += shared_relations.render_placeholders()
     for prefix, rows in ({UNSCOPED: stored, LEFT_OUT: None} | dict(beside)).items():
         views += [
             _create_view(rows, schema.BY_NAME[table], prefix + table)
@@ -366,6 +368,8 @@ def _narrow(library: Sequence[str], referenced: str, *, has_kept: bool = False) 
     With `has_kept`, sessions of their own compute the tables that the store keeps: this one needs only `sources`.
     """
     texts = "\n".join([referenced, *_relation_texts(referenced, has_kept=has_kept)])
+    if schema.names_computed(texts):
+        texts = "\n".join([texts, *shared_relations.definitions(texts)])
     required = _required_definitions(library, texts)
     names = frozenset(_WORD.findall(texts)).union(*(each.references for each in required))
     return ["\n\n".join(each.text for each in required)], names

@@ -1,0 +1,80 @@
+"""A session makes the relations that several queries read once for a run; other clients get them as CTEs."""
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from tests.build import build_store
+from tests.ranks import kernel
+from tracelab.client import Lab
+from tracelab.query import execute, library
+from tracelab.sql import sandbox, temp_objects
+from tracelab.store import computed_tables, session, shared_relations
+
+ALL = ["communication_kernels", "matched_collectives", "rank_clocks", "collective_waits"]
+
+
+def job(run: str, wait_ns: int) -> list[dict[str, Any]]:
+    """Return two collectives; rank 0 waits in both for rank 1."""
+    return [
+        kernel(rank, at + rank * wait_ns, at + 100, source=f"{run}{rank}", run=run)
+        for rank in (0, 1)
+        for at in (0, 500)
+    ]
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    return Lab(build_store(tmp_path / "lab", {"kernels": [*job("first", 10), *job("second", 30)]}))
+
+
+def test_sql_reads_them_of_all_runs(lab: Lab) -> None:
+    text = "select run, sum(wait_ns)::bigint as wait_ns from collective_waits group by run order by run"
+    assert lab.sql(text).to_pylist() == [{"run": "first", "wait_ns": 20}, {"run": "second", "wait_ns": 60}]
+
+
+def test_a_relation_comes_after_those_that_it_reads() -> None:
+    assert shared_relations.named("from COLLECTIVE_WAITS") == ALL
+    assert shared_relations.named("from matched_collectives") == ALL[:2]
+    assert shared_relations.named("from kernels") == []
+
+
+def test_queries_of_a_session_make_each_once_for_a_run(lab: Lab) -> None:
+    queries = [library.find(name) for name in ("collective_wait", "clock_offsets", "stragglers")]
+    with session.connect(lab.store) as con:
+        for run in ("second", "second", "first"):
+            answers = [execute.run(con, query, {"run": run}).to_pylist() for query in queries]
+            assert {row["run"] for answer in answers for row in answer} == {run}
+        assert {row["rank"]: row["wait_ns"] for row in answers[2]} == {0: 20, 1: 0}
+        made = con.execute("select table_name from duckdb_tables() where schema_name = 'computed'").fetchall()
+    assert sorted(name.rpartition("_")[0] for (name,) in made) == sorted(2 * ALL)
+
+
+def test_several_runs_are_read_together(lab: Lab) -> None:
+    with session.connect(lab.store) as con:
+        computed_tables.provide(con, "from matched_collectives", runs=["second", "first"])
+        rows = con.execute("select run, count(*) from matched_collectives group by run order by run").fetchall()
+    assert rows == [("first", 4), ("second", 4)]
+
+
+def test_the_shell_makes_temporary_tables_of_them(lab: Lab) -> None:
+    with sandbox.connect(lab.store) as con:
+        temp_objects.create(con, "create temp table late as select * from collective_waits where rank = last_rank")
+        assert sandbox.run(con, "select count(*) as rows from late").to_pylist() == [{"rows": 4}]
+
+
+def test_the_text_of_a_query_has_them_for_other_clients(lab: Lab) -> None:
+    query = library.find("collective_wait")
+    shown = execute.render_sql(query, {"run": "second"})
+    assert [line for line in shown.splitlines() if line.endswith("as materialized (")] == [
+        f"{'with ' * (name == ALL[0])}{name} as materialized (" for name in ALL
+    ]
+    with duckdb.connect() as con:
+        con.execute(session.init_sql(lab.store))
+        answered = con.sql(shown).to_arrow_table().to_pylist()
+        assert answered == lab.query("collective_wait", run="second").to_pylist()
+        with pytest.raises(duckdb.InvalidInputException, match="tracelab computes rank_clocks: query it with"):
+            con.execute("from rank_clocks")
+    assert [row["wait_ns"] for row in answered] == [30, 0, 30, 0]
