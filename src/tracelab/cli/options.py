@@ -14,6 +14,13 @@ STORE = click.Option(
     help="The store.  [default: $TRACELAB_STORE, else ./lab]",
 )
 
+RUNS = click.Option(
+    ["--run", "runs"],
+    multiple=True,
+    metavar="NAME",
+    help="Only this run, or runs of a pattern such as 'main-*'; repeatable.",
+)
+
 _FORMAT_NAMES, _FORMATS = ["--format", "fmt"], click.Choice(FORMATS)
 _TO_FILE: tuple[click.Option, ...] = (
     click.Option(

@@ -23,14 +23,7 @@ Examples:
 _DEFAULT = Path("report.html")
 
 
-@click.command(epilog=_EPILOG, params=[options.STORE, options.ALIGNED, *options.SCOPE, options.WHOLE])
-@click.option(
-    "--run",
-    "runs",
-    multiple=True,
-    metavar="NAME",
-    help="Only this run, or runs of a pattern such as 'main-*'; repeatable.",
-)
+@click.command(epilog=_EPILOG, params=[options.STORE, options.RUNS, options.ALIGNED, *options.SCOPE, options.WHOLE])
 @click.option(
     "-o",
     "--output",

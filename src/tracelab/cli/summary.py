@@ -28,16 +28,10 @@ Examples:
 
 
 @click.command(
-    epilog=_EPILOG, params=[options.STORE, *options.TEXT_OUTPUT, options.ALIGNED, *options.SCOPE, options.WHOLE]
+    epilog=_EPILOG,
+    params=[options.STORE, options.RUNS, *options.TEXT_OUTPUT, options.ALIGNED, *options.SCOPE, options.WHOLE],
 )
 @click.argument("names", nargs=-1, metavar="[RUN]…")
-@click.option(
-    "--run",
-    "runs",
-    multiple=True,
-    metavar="NAME",
-    help="Only this run, or runs of a pattern such as 'main-*'; repeatable.",
-)
 @click.option(
     "--all-findings",
     is_flag=True,
