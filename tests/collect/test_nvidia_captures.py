@@ -112,8 +112,9 @@ def test_a_window_that_never_opens_is_no_kernels(tmp_path, profiler):
 
 @pytest.mark.parametrize("profiler", ["nsys", "ncu"])
 def test_a_window_without_work_is_no_kernels(tmp_path, profiler):
-    _, export, (status, _) = captured(tmp_path, profiler, "start", "stop", "kernel outside")
+    _, export, (status, sentence) = captured(tmp_path, profiler, "start", "stop", "kernel outside")
     assert (status, export.kernels) == ("no_kernels", 0)
+    assert sentence.endswith("; check the window")  # of collect train or of collect run, whose options differ
 
 
 def test_a_window_of_copies_alone_is_work_for_nsys(tmp_path):

@@ -76,7 +76,7 @@ def finish_run(
         and description["axes"].get("device") != "mps"  # PyTorch's profiler records no kernels of Apple GPUs
         and not status.has_gpu_work(outcomes)
     ):
-        final_status, error = "no_kernels", "the trace contains no GPU work; check that --window covers steps that ran"
+        final_status, error = "no_kernels", "the trace has no GPU work; check that the window covers steps that ran"
     final = final_run_json(description, outcomes) | {"status": final_status, "error": error}
     try:
         write_json(folder / RUN_JSON, final)

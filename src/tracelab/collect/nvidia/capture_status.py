@@ -85,10 +85,10 @@ def _status_without_report(capture: Capture, code: int, tool_error: str, output:
 
 def _describe_no_kernels(capture: Capture) -> str:
     if capture.tool.name == "nsys":
-        return "nsys recorded no GPU work: recording never started, or no GPU work ran meanwhile; check --window"
+        return "nsys recorded no GPU work: recording never started, or no GPU work ran meanwhile; check the window"
     return (
         "ncu profiled no kernel: recording never started, no GPU work ran meanwhile, or all of it was communication, "
-        f"which is excluded ({', '.join(capture.not_profiled)}); check --window"
+        f"which is excluded ({', '.join(capture.not_profiled)}); check the window"
     )
 
 
