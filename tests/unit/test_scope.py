@@ -479,6 +479,26 @@ def test_a_summary_is_of_the_scope(two_steps: Path) -> None:
     assert whole != scoped
 
 
+def test_a_summary_of_a_scope_has_the_work_outside_of_it_and_no_advice_on_what_it_leaves_out(two_steps: Path) -> None:
+    def figures(*scope: str) -> dict[str, str]:
+        return {row["name"]: row["note"] for row in json.loads(summary(two_steps, *scope)) if row["kind"] == "figure"}
+
+    def balance(*scope: str) -> str:
+        text = CliRunner().invoke(main, ["summary", "--store", str(two_steps), *scope]).stdout
+        return " ".join(text.partition("GPUs compute for ")[2].split())
+
+    of_stream = figures("--stream", "7")  # of 245 ns stream 20 alone runs for 30, and 105 are idle
+    assert of_stream["GPU busy"].endswith("; computing 44.9 %, work outside of the scope 12.2 %")
+    lost = "idle 42.9 %, exposed communication 0.0 %, exposed copies 0.0 %, work outside of the scope 12.2 %."
+    assert balance("--stream", "7").startswith(f"44.9 % of the measured time; the rest: {lost}")
+    of_range = figures("--within", "forward")
+    assert of_range["step time"] == "no step begins in the scope"
+    assert of_range["exposed communication"].startswith("no kernel of the scope communicates; ")
+    whole = figures()
+    assert "outside of the scope" not in whole["GPU busy"] + balance()
+    assert whole["exposed communication"].startswith("no kernel communicates; ")
+
+
 def test_what_reads_whole_recordings_takes_no_scope(two_steps: Path) -> None:
     lab = Lab(two_steps).scoped(steps="1")
     with pytest.raises(UsageError, match="doctor reads whole recordings; open the store without a scope"):

@@ -52,18 +52,24 @@ WORK_QUERIES = {"kernel_class_share": ("class", "dur_ns"), "op_summary": ("op", 
 
 
 def compute_figures(
-    answers: Mapping[str, Rows], missing: Mapping[str, str], window_ns: float | None, *, lacks_start: bool = False
+    answers: Mapping[str, Rows],
+    missing: Mapping[str, str],
+    window_ns: float | None,
+    *,
+    lacks_start: bool = False,
+    is_scoped: bool = False,
 ) -> list[Figure]:
     """Compute the figures of a run from its rows by query, and the reasons why some have none.
 
-    `window_ns` is the run's measured time; with `lacks_start` it begins after the start of the program.
+    `window_ns` is the run's measured time; with `lacks_start` it begins after the start of the program. With
+    `is_scoped` the rows are those of a scope, and what they lack may be recorded outside of it.
     """
 
     def rows(name: str) -> Rows:
         return answers.get(name, [])
 
     breakdown = rows("gpu_breakdown")
-    step_time = _step_time(rows(STEPS))
+    step_time = _step_time(rows(STEPS), is_scoped=is_scoped)
     mfu = compute_mfu(rows("mfu"), missing)
     if not breakdown:
         if mfu.value is None:
@@ -83,7 +89,7 @@ def compute_figures(
     return [
         step_time,
         _gpu_busy(breakdown, lacks_start=lacks_start),
-        _exposed_communication(breakdown, rows("stragglers")),
+        _exposed_communication(breakdown, rows("stragglers"), is_scoped=is_scoped),
         _host_bound(rows("idle_causes")),
         mfu,
     ]
@@ -128,7 +134,9 @@ def _time(ns: float) -> str:
     return format_scaled(ns, Quantity.DURATION)
 
 
-def _step_time(rows: Rows) -> Figure:
+def _step_time(rows: Rows, *, is_scoped: bool) -> Figure:
+    if not rows and is_scoped:
+        return Figure("step time", None, "unknown", "no step begins in the scope", "ns")
     if not rows:
         note = "no step is marked; call profiler.step() in the loop, or put each step into an NVTX range `step N`"
         return Figure("step time", None, "unknown", note, "ns")
@@ -195,18 +203,20 @@ def _gpu_busy(rows: Rows, *, lacks_start: bool) -> Figure:
     computing = sum(row["compute_ns"] for row in rows) / window_ns
     part = "after the program's start" if lacks_start else "start-up and end included"
     of = f"of the windows of {_count(len(rows), 'GPU')}, {part}"
-    note = f"{of}{spread}; computing {format_share(computing)}"
+    outside_ns = sum(row["out_of_scope_ns"] for row in rows)
+    outside = f", work outside of the scope {format_share(outside_ns / window_ns)}" if outside_ns else ""
+    note = f"{of}{spread}; computing {format_share(computing)}{outside}"
     return Figure("GPU busy", mean, format_share(mean), note)
 
 
-def _exposed_communication(rows: Rows, waits: Rows) -> Figure:
+def _exposed_communication(rows: Rows, waits: Rows, *, is_scoped: bool) -> Figure:
     window_ns = sum(row["window_ns"] for row in rows)
     if not window_ns:
         return Figure("exposed communication", None, "unknown", _NO_TIMES)
     if not any(row["comm_ns"] for row in rows):
-        return Figure(
-            "exposed communication", 0.0, "none", "no kernel communicates; for MPI and gloo: cpu_communication"
-        )
+        of = " of the scope" if is_scoped else ""
+        note = f"no kernel{of} communicates; for MPI and gloo: cpu_communication"
+        return Figure("exposed communication", 0.0, "none", note)
     share = sum(row["exposed_comm_ns"] for row in rows) / window_ns
     all_ns = sum(row["comm_ns"] for row in rows)
     waiting_ns = exposed_waiting_ns(waits)

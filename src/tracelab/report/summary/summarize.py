@@ -221,7 +221,7 @@ def _summarize_run(
     window_ns, step_ns = times
     start, start_ns = _describe_start(session, run, start_up)
     lacks_start = run in session.starts_out_ns
-    figures = compute_figures(answers, missing, window_ns, lacks_start=lacks_start)
+    figures = compute_figures(answers, missing, window_ns, lacks_start=lacks_start, is_scoped=bool(session.scope))
     recorded = answers.get("recordings", [])
     description = describe_run(recorded, _failed_status(session, run))
     if not figures_known(figures) and not any(row[kind] for row in recorded for kind in _EVENTS):
@@ -332,6 +332,8 @@ def describe_balance(rows: Rows, found: FoundLeads) -> str:
     if window_ns:
         computing, *lost = (sum(row[f"{name}_ns"] for row in rows) / window_ns for name in ("compute", *_LOST))
         parts = ", ".join(f"{label} {format_share(share)}" for label, share in zip(_LOST.values(), lost, strict=True))
+        if outside_ns := sum(row["out_of_scope_ns"] for row in rows):
+            parts += f", work outside of the scope {format_share(outside_ns / window_ns)}"
         sentences.append(f"GPUs compute for {format_share(computing)} of the measured time; the rest: {parts}.")
         counted, noted = (
             [lead for lead in leads if not COMPUTING_TOPICS & set(lead.topics) and not lead.part_of]
