@@ -247,12 +247,12 @@ class Lab:
     ) -> "RowMask | None":
         if self.scope is None:
             return None
-        from tracelab.store.scope import row_mask
+        from tracelab.store.scope import row_choice
         from tracelab.store.scope.request import Scope
 
         if not isinstance(self.scope, Scope):
             return self.scope
-        return row_mask.select_rows(
+        return row_choice.select_rows(
             self.store,
             self.scope,
             step_name=step_name or library.default_step_name(),
@@ -456,7 +456,7 @@ def _check_run_names(names: Iterable[object]) -> tuple[str, ...]:
 
 def _takes_scope(query: spec.Query, params: Mapping[str, spec.Value]) -> bool:
     """Return whether a query with these values reads rows that a scope may leave out."""
-    from tracelab.store.scope.row_mask import has_place
+    from tracelab.store.scope.row_choice import has_place
 
     return has_place(execute.needed_tables(query, execute.bind(query, params)))
 

@@ -139,7 +139,7 @@ def open_source(
         names = step_name if step_name is not None else library.default_step_name()
         starts_ns = {} if whole else lengths_before_steps(find_program_starts(con, names, runs))
         if starts_ns:
-            from tracelab.store.scope.row_mask import select_rows
+            from tracelab.store.scope.row_choice import select_rows
 
             con.close()
             started = list(starts_ns)

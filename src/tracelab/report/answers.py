@@ -288,14 +288,14 @@ def _choose_rows(
 ) -> "RowMask | None":
     if not scope:
         return None
-    from tracelab.store.scope.row_mask import select_rows
+    from tracelab.store.scope.row_choice import select_rows
 
     return select_rows(store, scope, step_name=library.default_step_name(), runs=runs or None, alignment=alignment)
 
 
 @cache
 def _unscoped_queries() -> frozenset[str]:
-    from tracelab.store.scope.row_mask import has_place
+    from tracelab.store.scope.row_choice import has_place
 
     return frozenset(name for name, each in library.library().items() if not has_place(each.needs))
 
