@@ -93,6 +93,17 @@ def test_the_most_expensive_of_rows_that_add_up_remains(con: duckdb.DuckDBPyConn
     ]
 
 
+def test_rows_that_cost_nothing_are_not_counted_among_those_that_add_up(con: duckdb.DuckDBPyConnection) -> None:
+    """A step that waits for data while its GPU works loses nothing: of three steps with the finding two lose time."""
+    rows = [("a", 0, "x", 20), ("a", 1, "x", 30), ("a", 2, "x", 0)]
+    con.register("answer", pa.Table.from_pylist([dict(zip(COLUMNS, row, strict=False)) for row in rows]))
+    every = replace(finding(()), when="true")
+    for row_key in (None, "rank"):
+        sql = matching_rows_sql(every, "", COLUMNS[:4], least_share=0, by_cost=True, row_key=row_key)
+        (row,) = con.sql(sql).to_arrow_table().to_pylist()
+        assert (row["rank"], row[ADDED], row[COST_SHARE], row[MATCHING]) == (1, 2, 50 / 4000, 3)
+
+
 def test_a_run_without_gpu_activity_is_measured_by_its_ranks_on_the_cpu() -> None:
     con = duckdb.connect()
     gpus = [{"run": "a", "rank": 0, "window_ns": 100}, {"run": "a", "rank": 0, "window_ns": 60}]

@@ -98,8 +98,8 @@ def matching_rows_sql(
 
 def _count_added(partition: str, row_key: str | None) -> str:
     if row_key is None:
-        return f'count("{ROW_COST}") filter ("{_RULE}") over ({partition})'
-    return f'count(distinct "{_KEY}") filter ("{_RULE}" and "{ROW_COST}" is not null) over ({partition})'
+        return f'count(*) filter ("{_RULE}" and "{ROW_COST}" > 0) over ({partition})'
+    return f'count(distinct "{_KEY}") filter ("{_RULE}" and "{ROW_COST}" > 0) over ({partition})'
 
 
 _MATCHING_ROWS = f"""\
