@@ -31,8 +31,8 @@ def test_dlrm_has_one_finding_of_its_late_ranks_with_the_late_start_in_it(found:
         "ranks that enter later, most in all_to_all (its group is not recorded), worst in step 10 of rank 1. Rank 7 "
         "is the last in 62.50 % (5 of 8) of the collectives; the others wait 35.55 ms for it, added up. Rank 7 is "
         "late because its CPU side launches work later than those of the others, which wait for it, most of all in "
-        "step 10. That is 8.274 ms. Rank 5 (5.586 ms) and rank 4 (3.571 ms) are late for the same reason. Together "
-        "that costs 17.43 ms of 117.3 ms."
+        "step 10. That is 8.274 ms. The same costs 5.586 ms on rank 5 and 3.571 ms on rank 4. Together that costs "
+        "17.43 ms of 117.3 ms."
     )
     assert late.rest == pytest.approx((8_273_783 + 5_585_800 + 3_571_026) / 117_319_000)
     assert late.evidence == "straggler_causes finds it in 3 of 14 causes of late ranks"

@@ -341,10 +341,15 @@ def broadcast_of(entries: dict[int, int]) -> dict[str, list[dict[str, Any]]]:
 def test_a_broadcast_that_waits_is_no_transfer(tmp_path: Path) -> None:
     """Rank 0 enters after 100 ns and waits 800 for rank 1; then both transfer for 100 of their 1000 ns."""
     (found,) = summarize(build_store(tmp_path / "lab", broadcast_of({0: 100, 1: 900})))
-    wait, transfer, other = found.leads  # the other one is within the threshold, 100 of 1000 ns
+    wait, transfer = found.leads
+    (other,) = transfer.included  # within the threshold, 100 of 1000 ns
     assert (wait.topics, wait.rank, wait.rest) == (("receiving",), 0, 0.4)
     assert "waits most for rank 1" in plain_text(wait.sentence)
-    assert (transfer.topics, transfer.rank, transfer.rest) == (("transfer",), 1, 0.05)
+    assert (transfer.topics, transfer.rank, transfer.rest) == (("transfer",), 1, pytest.approx(0.1))
+    assert plain_text(transfer.sentence).endswith(
+        "That is 100 ns. The same costs 100 ns on rank 0, within the threshold of the rule. Together that costs 200 ns "
+        "of 2.000 µs."
+    )
     assert (other.topics, other.rank, other.rest) == (("transfer",), 0, pytest.approx(0.05))
 
 

@@ -21,10 +21,10 @@ from tracelab.query.library import library
 from tracelab.query.report_rules import Cost, Finding
 from tracelab.report.answers import open_report_session
 from tracelab.report.summary import summarize as summarize_module
+from tracelab.report.summary.alike import join_alike
 from tracelab.report.summary.derivation import derive_shares
 from tracelab.report.summary.figures import compute_mfu
 from tracelab.report.summary.html import MOST_WHOLE, render_summaries
-from tracelab.report.summary.late_ranks import join_late_ranks
 from tracelab.report.summary.lead import Ceiling, Lead, list_single, order_with_losses, plain_text
 from tracelab.report.summary.ranking import add_consequences, explain, limit
 from tracelab.report.summary.summarize import RunSummary, summarize
@@ -408,8 +408,27 @@ def test_what_others_lose_to_a_cause_is_no_finding_beside_it() -> None:
 
 def late(name: str, share: float, rank: int, cause: str, **cost: Any) -> Lead:
     found = lead(f"{name}.", share, 3, "waiting")
-    of_cause = replace(found.finding, text=cause, cost=replace(found.finding.cost, joins=True, **cost))  # type: ignore[type-var]
+    of_cause = replace(found.finding, text=cause, cost=replace(found.finding.cost, joins=True, adds=("rank",), **cost))  # type: ignore[type-var]
     return replace(found, rank=rank, finding=of_cause)
+
+
+def test_a_rule_within_and_above_its_threshold_is_one_finding_unless_each_is_about_its_own_kernel() -> None:
+    """The one above the threshold is first, though it is smaller."""
+    cost = Cost("1", None, adds=(), topics=("transfer",), detail=2)
+    above = replace(lead("rank 2.", 0.02, 2, "transfer"), rank=2, finding=Finding("a", "1", "t", None, 1, None, cost))
+    within = replace(above, sentence="3 ranks.", rest=0.03, added=3, added_rows="3 ranks", matching=3, checked=4)
+    within = replace(within, query="stragglers", finding=replace(above.finding, when="b", rule="a"))
+    above = replace(above, query="stragglers", checked=4)
+    (found,) = derive_shares(join_alike([within, above], [], []), ())
+    assert (found.rank, round(found.rest, 9), found.evidence) == (2, 0.05, "stragglers finds it in all 4 ranks")
+    assert found.sentence == (
+        "rank 2. That is 20.00 µs. The same costs 30.00 µs in 3 ranks, within the threshold of the rule. Together that "
+        "costs 50.00 µs of 1.000 ms."
+    )
+    own = [
+        replace(each, finding=replace(each.finding, cost=replace(cost, adds=("kernel",)))) for each in (within, above)
+    ]
+    assert join_alike(own, [], []) == own
 
 
 def test_late_ranks_that_share_a_rank_or_a_cause_are_one_finding() -> None:
@@ -425,14 +444,14 @@ def test_late_ranks_that_share_a_rank_or_a_cause_are_one_finding() -> None:
         replace(each, finding=replace(each.finding, cost=replace(each.finding.cost, opens="advice", adds=adds)))  # type: ignore[type-var]
         for each, adds in ((waits, ()), (last, None))
     )
-    host = lead("host", 0.17, 1, "host")
-    leads = join_late_ranks([host, other, first, second, third], [last, waits], [start])
+    host = lead("idle", 0.17, 1, "host")
+    leads = join_alike([host, other, first, second, third], [last, waits], [start])
     found = {each.sentence: round(each.rest, 6) for each in leads}
-    assert found == {"host": 0.17, "2 slow.": 0.15, "7 host.": 0.2}
+    assert found == {"idle": 0.17, "2 slow.": 0.15, "7 host.": 0.2}
     assert ([each.sentence for each in leads[1].symptoms], leads[1].notes) == ([], ())
     joined = derive_shares(leads, ())[2]
     assert joined.sentence == (
-        "waits. last. 7 host. That is 100.0 µs. Rank 5 (60.00 µs) is late for the same reason. 7 compute. That is "
+        "waits. last. 7 host. That is 100.0 µs. The same costs 60.00 µs on rank 5. 7 compute. That is "
         "40.00 µs. Together that costs 200.0 µs of 1.000 ms."
     )
     assert [each.sentence for each in joined.notes] == ["7 start. That is 300.0 µs of 1.000 ms."]

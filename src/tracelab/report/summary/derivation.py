@@ -45,7 +45,7 @@ def _derivation(
 
 
 def _describe_joined(lead: Lead, joined: Sequence[Lead]) -> Iterator[str]:
-    """Yield what the finding costs alone, then which ranks are late for the same reason, then other reasons."""
+    """Yield what the finding costs alone, then where the same rule has others, then the findings of other rules."""
     yield f"That is {_time(lead, lead.own_rest)}."
     named = [lead]
     for each in joined:
@@ -57,9 +57,16 @@ def _describe_joined(lead: Lead, joined: Sequence[Lead]) -> Iterator[str]:
             yield f"{first.sentence} That is {_time(first, first.rest)}."
         alike = [each for each in joined if each is not first and each.finding.text == first.finding.text]
         if alike:
-            ranks = [f"rank {each.rank} ({_time(each, each.rest)})" for each in alike]
-            listed = f"{', '.join(ranks[:-1])} and {ranks[-1]}" if len(ranks) > 1 else ranks[0]
-            yield f"R{listed[1:]} {'are' if len(ranks) > 1 else 'is'} late for the same reason."
+            costs = [f"{_time(each, each.own_rest)} {_place_of(each)}" for each in alike]
+            listed = f"{', '.join(costs[:-1])} and {costs[-1]}" if len(costs) > 1 else costs[0]
+            within = ", within the threshold of the rule" * (
+                first.finding.rule is None and all(each.finding.rule for each in alike)
+            )
+            yield f"The same costs {listed}{within}."
+
+
+def _place_of(lead: Lead) -> str:
+    return f"on rank {lead.rank}" if lead.added == 1 and lead.rank is not None else f"in {lead.added_rows}"
 
 
 def _cost(

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tracelab.query.report_rules import LEAST_SHARE
+from tracelab.report.summary.alike import join_alike
 from tracelab.report.summary.derivation import derive_shares
-from tracelab.report.summary.late_ranks import join_late_ranks
 from tracelab.report.summary.lead import Ceiling, FoundLeads, Lead
 
 MOST_EXPLAINED = 0.5
@@ -24,7 +24,7 @@ def rank_leads(ruled: Sequence[Lead], within: Sequence[Lead], ceilings: Sequence
     unranked = [lead for lead in ranked if not lead.is_ranked]
     others = rank_within(within, leads, unranked, ceilings)
     single = [*leads, *(each for each in others if not each.part_of)]
-    joined = join_late_ranks(add_consequences(single), symptoms, unranked)
+    joined = join_alike(add_consequences(single), symptoms, unranked)
     ordered = sorted(joined, key=lambda lead: -lead.rest)
     places = {at: _place(ordered, lead) for at, lead in enumerate(leads, 1)}
     parts = [replace(lead, part_of=tuple(places[at] for at in lead.part_of)) for lead in others if lead.part_of]

@@ -1,4 +1,4 @@
-"""Join the findings about late ranks of a run that share a rank or a rule, so that each problem is one finding."""
+"""Join the findings of a run by the same rule, and those about one late rank, so that each problem is one finding."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,22 +7,21 @@ from tracelab.query.report_rules import Cost
 from tracelab.report.summary.lead import Lead
 
 
-def join_late_ranks(leads: Sequence[Lead], symptoms: Sequence[Lead], unranked: Sequence[Lead]) -> list[Lead]:
-    """Join the leads that share a rank or a rule (`Cost.joins`) to the one of them with the largest rest.
+def join_alike(leads: Sequence[Lead], symptoms: Sequence[Lead], unranked: Sequence[Lead]) -> list[Lead]:
+    """Join leads by one rule, some within its threshold, and those of a late rank (`Cost.joins`), to the largest.
 
     Its text opens with the `symptoms` that it explains (`Cost.opens`): of the largest those of the run, then those of
     its ranks. It has the `unranked` findings about its ranks.
     """
     groups: list[list[Lead]] = []
     for lead in sorted(leads, key=lambda each: -each.rest):
-        if not _cost_of(lead).joins:
-            continue
         related = [group for group in groups if any(_is_related(lead, each) for each in group)]
         groups = [group for group in groups if group not in related]
         groups.append([*(each for group in related for each in group), lead])
-    groups = [sorted(group, key=lambda each: -each.rest) for group in groups]
+    groups = [sorted(group, key=lambda each: (each.finding.rule is not None, -each.rest)) for group in groups]
     groups.sort(key=lambda group: -sum(each.rest for each in group))
-    heads = {id(group[0]): _join(group, symptoms, unranked, is_first=group is groups[0]) for group in groups}
+    first = next((group for group in groups if _cost_of(group[0]).joins), None)
+    heads = {id(group[0]): _join(group, symptoms, unranked, is_first=group is first) for group in groups}
     others = {id(each) for group in groups for each in group[1:]}
     return [heads.get(id(lead), lead) for lead in leads if id(lead) not in others]
 
@@ -38,7 +37,16 @@ def _is_of_one_rank(lead: Lead) -> bool:
 
 
 def _is_related(lead: Lead, other: Lead) -> bool:
-    return lead.query == other.query and (lead.rank == other.rank or lead.finding.text == other.finding.text)
+    if lead.query != other.query:
+        return False
+    is_of_rank = lead.rank == other.rank and _cost_of(lead).joins and _cost_of(other).joins
+    return is_of_rank or (lead.finding.text == other.finding.text and _adds_up_to_ranks(lead))
+
+
+def _adds_up_to_ranks(lead: Lead) -> bool:
+    """Return whether all findings by the rule are about the same: not each about a kernel or cause of its own."""
+    adds = _cost_of(lead).adds
+    return adds is not None and set(adds) <= {"rank"}
 
 
 def _join(group: Sequence[Lead], symptoms: Sequence[Lead], unranked: Sequence[Lead], *, is_first: bool) -> Lead:
