@@ -4,6 +4,7 @@ import contextlib
 import json
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tracelab.collect.recording.owner import call_on_main_thread
 from tracelab.collect.recording.recorder import Recorder
 from tracelab.collect.recording.step_times import StepTimes
 from tracelab.collect.recording.window import Window
@@ -93,6 +95,50 @@ def test_a_recording_without_steps_is_noted(steps: int, *, in_block: bool, missi
         recorder.step()
     recorder.finish()
     assert recorder.note == (None if steps else f"{missing} within the recording, so it has no steps")
+
+
+def test_a_program_that_ends_in_another_thread_at_the_end_of_a_step_is_saved() -> None:
+    class Ending(Log):
+        """Ends the program in another thread while the range of step 2 begins."""
+
+        @contextlib.contextmanager
+        def mark(self, name: str) -> Iterator[None]:
+            if name.endswith("#2"):
+                other.start()
+                time.sleep(0.1)  # the other thread interrupts this one here
+            self.calls.append(name)
+            yield
+            self.calls.append(f"end of {name}")
+
+    log: Any = Ending()
+    recorder = Recorder(Window(wait=1, active=9), log, StepTimes(lambda: log))
+    other = threading.Thread(target=recorder.finish)
+    recorder.begin()
+    for _ in range(3):
+        recorder.step()
+    other.join()
+    assert log.calls[2:] == [
+        *("ProfilerStep#1", "end of ProfilerStep#1", "ProfilerStep#2"),
+        *("unfinished ProfilerStep#2", "end of ProfilerStep#2", "stop", "save"),
+    ]
+    assert recorder.problem is None
+
+
+def test_a_call_that_fails_does_not_fail_the_main_thread(capsys: pytest.CaptureFixture[str]) -> None:
+    calls: list[str] = []
+
+    def fail() -> None:
+        calls.append("failed")
+        raise ValueError("broken")
+
+    thread = threading.Thread(target=call_on_main_thread, args=(fail,))
+    thread.start()
+    until = time.monotonic() + 10
+    while not calls and time.monotonic() < until:  # SystemError at any place, if the exception passed
+        time.sleep(0)
+    thread.join()
+    assert calls == ["failed"]
+    assert "ValueError: broken" in capsys.readouterr().err
 
 
 TRACED = """

@@ -5,8 +5,9 @@ import ctypes
 import signal
 import threading
 import time
+import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 _WAKING_SIGNAL = signal.SIGURG
@@ -50,6 +51,8 @@ class Owner:
         self._thread: threading.Thread | None = None
         self._ended: set[int] = set()
         self._waiting: deque[_Call] = deque()
+        self._holding: set[int] = set()
+        """Threads that no call of another one may interrupt now."""
 
     def take(self) -> None:
         """Make this thread the owner."""
@@ -78,9 +81,25 @@ class Owner:
         """Name of the owner."""
         return self._thread.name if self._thread is not None else "no thread"
 
+    @property
+    def is_held(self) -> bool:
+        """Whether this thread is within a block of `hold`."""
+        return threading.get_ident() in self._holding
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[None]:
+        """Have calls of other threads wait for the end of the block: it changes what they change, too."""
+        own = threading.get_ident()
+        self._holding.add(own)
+        try:
+            yield
+        finally:
+            self._holding.discard(own)
+            self.run_waiting()
+
     def run_waiting(self) -> None:
         """Run the calls of other threads, in the owner."""
-        while self.is_current and self._waiting:
+        while self.is_current and self._waiting and not self.is_held:
             with contextlib.suppress(IndexError):
                 self._waiting.popleft().run()
 
@@ -122,7 +141,10 @@ def _call_pending(_argument: int | None) -> int:
                 _scheduled.clear()
                 return 0
             function = _pending.popleft()
-        function()
+        try:
+            function()
+        except Exception:  # noqa: BLE001  it would become a SystemError at any place of the program
+            traceback.print_exc()
 
 
 _pending_call = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(_call_pending)

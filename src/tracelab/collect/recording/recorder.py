@@ -70,8 +70,7 @@ class Recorder:
         self.note: str | None = None
         """How what was recorded differs from what was requested."""
         self.is_recording = False
-        self.is_busy = False
-        """Whether the profiler is starting, stopping or saving."""
+        self._is_calling = False
         self._on_change = on_change
         self._begins_with_step = begins_with_step
         """Whether the first step begins where recording does, not at an unknown moment before its end."""
@@ -92,6 +91,11 @@ class Recorder:
         self._clock: threading.Thread | None = None
         self._closed = threading.Event()
         self._watched: tuple[Path, int | None] | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the profiler is starting, stopping or saving, or this thread is at the end of a step."""
+        return self._is_calling or self._owner.is_held
 
     @property
     def is_done(self) -> bool:
@@ -180,7 +184,7 @@ class Recorder:
         self._owner.run_waiting()
         if self._closed.is_set():
             return
-        with self._lock:
+        with self._lock, self._owner.hold():
             is_owner = self._owner.is_current
             if is_owner:
                 self._unmark()
@@ -318,7 +322,7 @@ class Recorder:
 
     def _call(self, action: Callable[[], None]) -> bool:
         """Call the profiler; a failure ends all recording, and the program goes on."""
-        self.is_busy = True
+        self._is_calling = True
         with self._as_overhead():
             try:
                 action()
@@ -328,7 +332,7 @@ class Recorder:
                 self._on_change()
                 return False
             finally:
-                self.is_busy = False
+                self._is_calling = False
         return True
 
     @contextlib.contextmanager
