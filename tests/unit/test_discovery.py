@@ -30,6 +30,16 @@ def test_a_hidden_file_of_a_folder_is_left_out(tmp_path):
     assert names(tmp_path, ".rank0.partial.sqlite", "rank0.json") == ["rank0.json"]
 
 
+def test_what_a_run_that_still_records_keeps_in_hidden_folders_is_left_out(tmp_path):
+    process = tmp_path / ".processes" / "node.7"
+    process.mkdir(parents=True)
+    (tmp_path / ".outcomes").mkdir()
+    for path in (process / "steps.rank0.jsonl", process / "record.json", tmp_path / ".outcomes" / "0.json"):
+        path.write_text("{}")
+    assert names(tmp_path, ".running", ".reserve", "run.json") == ["run.json"]
+    assert expand_paths([process], tmp_path / "lab") == [process / "record.json", process / "steps.rank0.jsonl"]
+
+
 def test_what_collect_writes_for_people_is_left_out(tmp_path):
     for name in ("run.json", "rank0.log", "rank12.log", "steps.rank0.jsonl"):
         (tmp_path / name).write_text("{}")

@@ -209,7 +209,7 @@ def _walk_folder(folder: Path, store: Path | None) -> Iterator[Path | Refused]:
     """Yield every source in a folder, a folder that is one source as a whole; folders without permission are refused.
 
     Left out are reports whose export is there too, what `tracelab collect` writes for people to read, and hidden
-    files, among them those that are still being written.
+    files and folders, among them what a run that still records keeps there, and files that are still being written.
     """
     refused: list[Refused] = []
 
@@ -218,7 +218,8 @@ def _walk_folder(folder: Path, store: Path | None) -> Iterator[Path | Refused]:
         refused.append(Refused(path, f"{escape_path(path)}: {error.strerror}"))
 
     for root, folders, files in os.walk(folder, onerror=refuse):
-        folders[:] = sorted(name for name in folders if not _is_store(Path(root) / name, store))
+        visible_folders = (name for name in folders if not name.startswith("."))
+        folders[:] = sorted(name for name in visible_folders if not _is_store(Path(root) / name, store))
         sources = [name for name in folders if _is_source_folder(Path(root) / name)]
         yield from (Path(root) / name for name in sources)
         folders[:] = [name for name in folders if name not in sources]
