@@ -7,7 +7,11 @@
 -- how_to_fix = "Ingest each file of steps once, and ingest a repeated execution with a separate --run."
 -- ///
 with seen as (
-    select run, rank, format('{} {}, epoch {}', coalesce(phase, 'step'), step, epoch) as what, count(*) as times
+    select
+        run,
+        rank,
+        coalesce(phase, 'step') || format(' {}', step) || coalesce(format(', epoch {}', epoch), '') as what,
+        count(*) as times
     from steps
     where step is not null
     group by run, rank, phase, epoch, step
@@ -22,7 +26,7 @@ select
     rank,
     count(*) as count,
     format(
-        '{} more than once; {} {} times.',
+        '{} more than once: {}, {} times.',
         count_phrase(count(*), 'step is recorded', 'steps are recorded'), arg_max(what, (times, what)), max(times)
     ) as message
 from seen

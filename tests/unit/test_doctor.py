@@ -330,7 +330,12 @@ CASES: list[Case] = [
             "annotations": [{"name": "ProfilerStep#4", "scope": scope, "tid": 1} for scope in ("cpu", "gpu", "cpu")]
             + [{"name": "forward", "scope": "cpu", "tid": 1}] * 3,
         },
-        [("warning", 0, 2, "2 steps are recorded more than once; train 1, epoch 0 3 times.")],
+        [("warning", 0, 2, "2 steps are recorded more than once: train 1, epoch 0, 3 times.")],
+    ),
+    (
+        "steps_twice",
+        {"steps": [{"phase": "train", "step": step} for step in (0, 0, 1, 2, 2, 2)]},  # of a program: without an epoch
+        [("warning", 0, 2, "2 steps are recorded more than once: train 2, 3 times.")],
     ),
     (
         "steps_nested",
