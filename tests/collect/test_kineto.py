@@ -42,6 +42,18 @@ def test_torch_neither_warns_of_cycles_nor_converts_all_events(tmp_path: Path) -
     assert not kineto._profile.profiler.acc_events
 
 
+def test_windows_that_open_at_the_same_step_have_a_file_each(tmp_path: Path) -> None:
+    kineto = Kineto(torch, KinetoOptions(), 0, tmp_path, tmp_path)
+    for size in (2, 3, 4):
+        kineto.start()
+        torch.ones(size, size).add(1)
+        kineto.stop()
+        kineto.save(0)
+    files = [f"rank0.step0{part}.pt.trace.json.gz" for part in ("", ".window2", ".window3")]
+    assert [file["file"] for file in kineto.files] == files
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(files)
+
+
 def test_ranges_cost_nothing_outside_of_the_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ranges = []
     monkeypatch.setattr(torch.profiler, "record_function", lambda name: ranges.append(name) or contextlib.nullcontext())

@@ -93,9 +93,15 @@ class Kineto:
     def save(self, first_step: int | None) -> None:
         """Write the trace atomically, and the FLOPs next to it."""
         part = "" if first_step is None else f".step{first_step}"
+        target = self._target(part)
+        if target.exists():  # in a program without steps, windows open at the same one
+            target = self._target(f"{part}.window{len(self.files) + 1}")
         with self._saving():
-            self._write(self._folder / f"rank{self._rank}{part}.pt.trace.json.gz")
+            self._write(target)
         self._profile = None
+
+    def _target(self, part: str) -> Path:
+        return self._folder / f"rank{self._rank}{part}.pt.trace.json.gz"
 
     def mark(self, name: str) -> contextlib.AbstractContextManager[Any]:
         """Annotate the block while recording; PyTorch annotates the wait for data itself.
