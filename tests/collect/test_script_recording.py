@@ -126,6 +126,14 @@ def test_a_refusal_names_the_arguments_of_the_block(tmp_path: Path) -> None:
         tracelab.record("r", out=tmp_path).__enter__()
 
 
+@pytest.mark.parametrize("call", ["step", "request"])
+def test_a_recording_without_a_block_is_refused(tmp_path: Path, call: str) -> None:
+    recording = tracelab.record("r", out=tmp_path, on_demand=True)
+    with pytest.raises(UsageError, match=r"^tracelab.record records a block alone; write `with tracelab.record"):
+        getattr(recording, call)()
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_step_outside_the_window_makes_few_calls(run_case) -> None:
     """`benchmarks/step_cost.py` measures its time, which tests do not depend on."""
     result = run_case("cost")

@@ -47,10 +47,12 @@ class ScriptRecording:
         )
         self._held = contextlib.ExitStack()
         self._recorder: Recorder | None = None
+        self._is_entered = False
         self.folder: Path | None = None
         """The run folder; None under `tracelab collect run`, which has its own."""
 
     def __enter__(self) -> "ScriptRecording":
+        self._is_entered = True
         if hook.is_installed():
             return self
         import torch
@@ -86,11 +88,19 @@ class ScriptRecording:
         """End a training step."""
         if self._recorder is not None:
             self._recorder.step()
+        else:
+            self._require_block()
 
     def request(self) -> None:
         """Record the next window, with `on_demand`."""
         if self._recorder is not None:
             self._recorder.request()
+        else:
+            self._require_block()
+
+    def _require_block(self) -> None:
+        if not self._is_entered:
+            raise UsageError("tracelab.record records a block alone; write `with tracelab.record(...) as r:` around it")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
