@@ -36,7 +36,7 @@ RUN: Json = {
     "command": ["collect", "train", "image_classification"],
     "capture": {"profiler": "kineto", "window": "step", "files": [{"file": "rank0.pt.trace.json.gz"}]},
     "expects": {"ranks": [0, 1], "files": ["steps.rank0.jsonl", "steps.rank1.jsonl"]},
-    "ranks": {"0": {"status": "ok", "steps": 2}, "1": {"status": "failed", "error": "gone"}},
+    "ranks": {"0": {"status": "ok", "steps": 2, "note": "short"}, "1": {"status": "failed", "error": "gone"}},
     "dataset_size": 50_000,
 }  # fmt: skip
 """A run of two ranks."""

@@ -82,6 +82,7 @@ def test_run_json_is_a_row_of_runs_and_tags(tmp_path: Path) -> None:
         "versions.tracelab": "0.1.0",
         "versions.cudnn": "91002",
         "capture.window": "step",
+        "ranks.0.note": "short",
         "ranks.1.status": "failed",
         "ranks.1.error": "gone",
         "dataset_size": "50000",

@@ -216,10 +216,34 @@ def test_a_run_of_counters_alone_has_no_figures_and_names_the_query(tmp_path: Pa
     assert "no GPU" not in found.description
 
 
-def test_a_run_that_failed_has_its_status_in_its_first_line(tmp_path: Path) -> None:
-    runs = [{"run": "a", "status": "failed", "error": "x"}, {"run": "b", "status": "ok"}, {"run": "c"}]
+def test_a_run_that_failed_or_was_recorded_in_part_has_that_in_its_first_line(tmp_path: Path) -> None:
+    notes = {"ranks.0.note": "only 3 of 9 steps", "ranks.1.note": "only 3 of 9 steps", "ranks.3.note": "no step"}
+    runs = [
+        {
+            "run": "a",
+            "status": "failed",
+            "error": "killed by SIGKILL.",
+            "world_size": 2,
+            "tags": dict([*notes.items()][:2]),
+        },
+        {"run": "b", "status": "ok", "tags": {"ranks.0.note": "only 3 of 9 steps"}},
+        {"run": "c", "world_size": 4, "status": "ok", "tags": notes | {"ranks.0.status": "ok"}},
+        {"run": "d", "status": "ok", "error": "x"},
+        {"run": "e", "status": "oom"},
+        {"run": "f", "status": "failed", "error": "word " * 99},
+        {"run": "g"},
+    ]
     found = {each.run: each.description for each in summarize(build_store(tmp_path / "lab", {"runs": runs}))}
-    assert found == {"a": "no GPU · kineto · status failed", "b": "no GPU · kineto", "c": "no GPU · kineto"}
+    ends = {run: text.removeprefix("no GPU · kineto").removeprefix(" · ") for run, text in found.items()}
+    assert ends == {
+        "a": "status failed: killed by SIGKILL · only 3 of 9 steps",
+        "b": "only 3 of 9 steps",
+        "c": "ranks 0, 1: only 3 of 9 steps · rank 3: no step",
+        "d": "",
+        "e": "status oom",
+        "f": f"status failed: {'word ' * 39}…",
+        "g": "",
+    }
 
 
 def test_waiting_that_one_rank_cannot_tell_is_stated_with_what_to_record(tmp_path: Path) -> None:

@@ -78,6 +78,29 @@ CASES: list[Case] = [
         [("warning", None, 1, "The run ended with status oom: Out of memory.")],
     ),
     (
+        "recording_differs",
+        {
+            "runs": [
+                {
+                    "world_size": 3,
+                    "tags": {
+                        "ranks.0.note": "only 3 of 30 steps",
+                        "ranks.2.note": "only 3 of 30 steps",
+                        "ranks.1.note": "left out 1 recording.",
+                        "ranks.1.status": "failed",
+                        "short_epoch": "the epoch ended",
+                        "rack": "7",
+                    },
+                },
+            ]
+        },
+        [
+            ("warning", 1, 1, "Rank 1: left out 1 recording."),
+            ("warning", None, 1, "The epoch ended."),
+            ("warning", None, 2, "Ranks 0, 2: only 3 of 30 steps."),
+        ],
+    ),
+    (
         "no_gpu_activity",
         {
             "api_calls": [call(0), call(9), call(0, rank=1, name="cudaMalloc"), call(0, rank=2)],

@@ -72,7 +72,7 @@ def _own_tags(content: Mapping[str, object], diagnostics: DiagnosticCounts) -> d
 
 
 def _derived_tags(content: Mapping[str, object]) -> dict[str, str]:
-    """Return tags for everything without a column: options, versions, capture settings, ranks that failed."""
+    """Return tags for everything without a column: options, versions, capture settings, what is unusual of a rank."""
     tags_by_name: dict[str, str] = {}
     for section, prefix in _SECTIONS.items():
         values = content.get(section)
@@ -83,8 +83,10 @@ def _derived_tags(content: Mapping[str, object]) -> dict[str, str]:
     tags_by_name |= _flatten("", {name: value for name, value in content.items() if not _is_untagged(name)})
     ranks = content.get("ranks")
     for rank, outcome in ranks.items() if isinstance(ranks, Mapping) else ():
-        if isinstance(outcome, Mapping) and outcome.get("status") != "ok":
-            tags_by_name |= _flatten(f"ranks.{rank}.", outcome)
+        if isinstance(outcome, Mapping):
+            is_ok, note = outcome.get("status") == "ok", outcome.get("note")
+            unusual = outcome if not is_ok else {} if note is None else {"note": note}
+            tags_by_name |= _flatten(f"ranks.{rank}.", unusual)
     return tags_by_name
 
 

@@ -16,7 +16,7 @@ from tracelab.readers.run_folder.json_lines import iter_lines, iter_objects
 from tracelab.readers.run_folder.probe import LINES, Kind, detect_kind
 from tracelab.store.writer import Sink
 
-VERSION = "run-3"
+VERSION = "run-4"
 
 _ROWS_AT_ONCE = 32_768
 _LARGEST_BYTES = 16 << 20

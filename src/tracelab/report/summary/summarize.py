@@ -1,5 +1,6 @@
 """Summarize runs of a store: what they are, five figures, and what costs most."""
 
+import textwrap
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -51,6 +52,8 @@ _COPY_TOPICS = frozenset({"copies"})
 _COMMUNICATION_TOPICS = frozenset({"waiting", "transfer", "receiving"})
 _COUNTERS_ONLY = "Only counters of single kernels are recorded, and no timeline."
 _NOTHING_RECORDED = "No timeline is recorded."
+_MOST_OF_ERROR = 200
+"""Characters of an error, or of a note, that the line about a run has; the doctor has all of them."""
 _ONLY_STEPS = "Only the times of steps are recorded, and no timeline: what they spend their time on is not known."
 _FIGURES = frozenset({*FIGURE_QUERIES, *WORK_QUERIES, "cpu_breakdown", "step_breakdown"})
 """Queries of the figures, of the work, and of the measured time."""
@@ -223,7 +226,7 @@ def _summarize_run(
     lacks_start = run in session.starts_out_ns
     figures = compute_figures(answers, missing, window_ns, lacks_start=lacks_start, is_scoped=bool(session.scope))
     recorded = answers.get("recordings", [])
-    description = describe_run(recorded, _failed_status(session, run))
+    description = describe_run(recorded, _describe_end(session, run))
     if not figures_known(figures) and not any(row[kind] for row in recorded for kind in _EVENTS):
         counted = any(row["metrics"] for row in recorded)
         note, names = (_NOTHING_RECORDED, ("recordings",))
@@ -269,11 +272,17 @@ def _describe_counters(session: ReportSession, run: str) -> str:
     return f"{_COUNTERS_ONLY} Timelines of the same program take them: {timelines}." if timelines else _COUNTERS_ONLY
 
 
-def _failed_status(session: ReportSession, run: str) -> str | None:
-    """Return the status of a run that did not end well; None of any other."""
-    sql = "select status from runs where run = $run and status <> 'ok' limit 1"
-    row = session.con.execute(sql, {"run": run}).fetchone()
-    return row[0] if row else None
+def _describe_end(session: ReportSession, run: str) -> list[str]:
+    """Return the status and error of a run that did not end well, and how its recording differs from the request."""
+    sql = "select status, rtrim(error, '. ') from runs where run = $run and status <> 'ok' limit 1"
+    ended = session.con.execute(sql, {"run": run}).fetchall()
+    notes = session.con.execute("select sentence from run_notes where run = $run order by ranks, note", {"run": run})
+    failed = [f"status {status}" + (f": {_shorten(error)}" if error else "") for status, error in ended]
+    return [*failed, *(_shorten(note) for (note,) in notes.fetchall())]
+
+
+def _shorten(text: str) -> str:
+    return textwrap.shorten(text, _MOST_OF_ERROR, placeholder=" …")
 
 
 def _describe_start(session: ReportSession, run: str, start_up: StartUp | None) -> tuple[str, int | None]:
@@ -373,10 +382,10 @@ def _ceilings(rows: Rows, waits: Rows) -> list[Ceiling]:
     ]
 
 
-def describe_run(rows: Sequence[Mapping[str, Any]], failed_status: str | None = None) -> str:
+def describe_run(rows: Sequence[Mapping[str, Any]], end: Sequence[str] = ()) -> str:
     """Return what a run is in one line, from its rows of recordings: workload, ranks, GPUs, hosts and profiler.
 
-    The status of a run that did not end well follows, because its figures are those of a run that ended early.
+    `end` follows: a status other than ok and notes, because the figures are those of a run that ended early.
     """
     ranks = {row["rank"] for row in rows if row["rank"] is not None}
     parts = [
@@ -385,7 +394,7 @@ def describe_run(rows: Sequence[Mapping[str, Any]], failed_status: str | None = 
         " and ".join(dict.fromkeys(str(row["gpu"]) for row in rows if row["gpu"])) or _unnamed_gpus(rows),
         _hosts([str(row["host"]) for row in rows if row["host"]]),
         " and ".join(dict.fromkeys(str(row["producer"]) for row in rows if row["producer"])),
-        f"status {failed_status}" if failed_status else "",
+        *end,
     ]
     return " · ".join(part for part in parts if part)
 
