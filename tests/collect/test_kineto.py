@@ -18,6 +18,14 @@ from tracelab.collect.recording.profilers import KinetoOptions
 
 pytestmark = needs_torch
 
+DAMAGED = """{"traceEvents": [
+{"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 1},
+{"ph": "X", "cat": "python_function", "name": "struct.py(0): "", "ts": 1, "dur": 1},
+{"ph": "X", "cat": "kernel", "name": "k", "ts": 3, "dur": 1}
+]}
+"""
+"""A trace with a name that the native exporter did not escape."""
+
 
 def test_a_failed_kernel_leaves_what_the_cpu_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def synchronize() -> None:
@@ -52,6 +60,32 @@ def test_windows_that_open_at_the_same_step_have_a_file_each(tmp_path: Path) -> 
     files = [f"rank0.step0{part}.pt.trace.json.gz" for part in ("", ".window2", ".window3")]
     assert [file["file"] for file in kineto.files] == files
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(files)
+
+
+def test_a_trace_that_python_cannot_export_is_kept_as_it_was_first_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def export(path: str, *, use_python_export: bool = False) -> None:
+        if use_python_export:
+            Path(path).write_text("half a file")
+            raise UnicodeDecodeError("utf-8", b"\xbd", 0, 1, "invalid start byte")
+        Path(path).write_text(DAMAGED)
+
+    run, scratch = tmp_path / "run", tmp_path / "scratch"
+    run.mkdir()
+    scratch.mkdir()
+    kineto = Kineto(torch, KinetoOptions(), 0, run, scratch)
+    kineto.start()
+    kineto.stop()
+    monkeypatch.setattr(kineto._profile, "export_chrome_trace", export)
+    kineto.save(None)
+    (path,) = run.iterdir()
+    assert gzip.decompress(path.read_bytes()).decode() == DAMAGED
+    assert not list(scratch.iterdir())
+    (file,) = kineto.files
+    assert (file["events"], kineto.kernels, file["exporter"][:14]) == (3, 2, "native, invali")
+    assert "; its exporter in Python failed: UnicodeDecodeError: " in kineto.describe("cut")["note"]
+    assert kineto.describe("cut")["note"].startswith("cut; PyTorch wrote invalid JSON: ")
 
 
 def test_ranges_cost_nothing_outside_of_the_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,13 +4,14 @@ import contextlib
 import inspect
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from tracelab.collect import disk_errors
 from tracelab.collect.process.launch import SAVING
 from tracelab.collect.profiling.capture import DATA_LOADING
-from tracelab.collect.profiling.trace_check import TraceCheck, check_trace
+from tracelab.collect.profiling.trace_check import TraceCheck, check_trace, count_categories
 from tracelab.collect.run_folder import write_gzip, write_json
 
 _ALPHA = 2
@@ -61,6 +62,13 @@ class Kineto:
         self.files: list[dict[str, Any]] = []
         self.kernels = 0
         self.copies = 0
+        self._note: str | None = None
+
+    def describe(self, note: str | None = None) -> dict[str, Any]:
+        """Return what was recorded as entries of an outcome; `note` goes before that of the export."""
+        entries: dict[str, Any] = {"files": self.files, "kernels": self.kernels, "copies": self.copies}
+        notes = "; ".join(filter(None, (note, self._note)))
+        return entries | ({"note": notes} if notes else {})
 
     def prepare(self) -> None:
         """Start CUPTI and set up its buffers."""
@@ -166,9 +174,17 @@ class Kineto:
         if native.problem is None:
             return native, "native"
         if "use_python_export" not in inspect.signature(self._profile.export_chrome_trace).parameters:
-            return native, f"native, invalid JSON: {native.problem}"
-        with disk_errors.name_file_in_errors(plain):
-            self._profile.export_chrome_trace(str(plain), use_python_export=True)
+            return _count_in_damaged(plain, native), f"native, invalid JSON: {native.problem}"
+        second = plain.with_suffix(".python.json")
+        try:
+            with disk_errors.name_file_in_errors(second):
+                self._profile.export_chrome_trace(str(second), use_python_export=True)
+        except (OSError, ValueError, RuntimeError) as error:  # as where a name is not valid UTF-8
+            second.unlink(missing_ok=True)
+            failure = f"invalid JSON: {native.problem}; its exporter in Python failed: {type(error).__name__}: {error}"
+            self._note = f"PyTorch wrote {failure}; ingest skips the damaged events"
+            return _count_in_damaged(plain, native), f"native, {failure}"
+        second.replace(plain)
         again = check_trace(plain)
         reason = f"native was invalid JSON: {native.problem}"
         return (
@@ -185,6 +201,11 @@ class Kineto:
     def _synchronize(self) -> None:
         if self._torch.cuda.is_available() and self._torch.cuda.is_initialized():
             self._torch.cuda.synchronize()
+
+
+def _count_in_damaged(plain: Path, check: TraceCheck) -> TraceCheck:
+    """Count the events of a damaged trace behind the damage, too."""
+    return replace(check, categories=count_categories(plain))
 
 
 @contextlib.contextmanager

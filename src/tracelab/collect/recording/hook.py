@@ -187,13 +187,12 @@ class ProgramRecording:
             "recording": recorder.is_recording,
             "uses_gpu": self._torch.cuda.is_initialized(),
         }
-        if isinstance(self._profiler, ProgramKineto):
-            profiler = self._profiler
-            known |= {"files": profiler.files, "kernels": profiler.kernels, "copies": profiler.copies}
-        if recorder.problem is not None:
-            known["problem"] = self._describe(recorder.problem)
         if recorder.note is not None:
             known["note"] = recorder.note
+        if isinstance(self._profiler, ProgramKineto):
+            known |= self._profiler.describe(recorder.note)
+        if recorder.problem is not None:
+            known["problem"] = self._describe(recorder.problem)
         if recorder.times.error is not None:
             known["steps_problem"] = self._describe(recorder.times.error)
         self._record.update(**known | entries)

@@ -121,9 +121,9 @@ class ScriptRecording:
 
     def _describe_outcome(self, recorder: Recorder, error: BaseException | None) -> dict[str, Any]:
         outcome: dict[str, Any] = {"status": "ok", "steps": recorder.steps, "windows": recorder.windows}
-        outcome |= {"files": self._profiler.files, "kernels": self._profiler.kernels, "copies": self._profiler.copies}
+        outcome |= self._profiler.describe(recorder.note)
         outcome |= {"versions": self._versions, "seconds": round(time.monotonic() - self._begun_s, 3)}
-        outcome |= {"at": time.time(), "note": recorder.note, "uses_gpu": self._torch.cuda.is_initialized()}
+        outcome |= {"at": time.time(), "uses_gpu": self._torch.cuda.is_initialized()}
         problem = recorder.problem or recorder.times.error
         if isinstance(error, KeyboardInterrupt):
             outcome |= {"status": "failed", "error": "interrupted"}

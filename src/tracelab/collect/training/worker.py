@@ -164,7 +164,7 @@ def _run_task(task: RankTask, outcome: dict[str, Any], cancellation: Cancellatio
         unsaved = _describe_unsaved(capture.unsaved, task)
         outcome |= {"steps": log.steps_written, "windows": capture.recorded, "unsaved": unsaved}
         if isinstance(profiler, Kineto):
-            outcome |= {"files": profiler.files, "kernels": profiler.kernels, "copies": profiler.copies}
+            outcome |= profiler.describe()
         log.close()
 
 
