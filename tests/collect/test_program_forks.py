@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.collect.test_program_runs import described, names, record, recorded_steps, step_rows
+from tests.collect.test_program_runs import LOOP, described, names, record, recorded_steps, step_rows
 from tests.needs import needs_torch
 from tracelab.collect.process.launch import ProcessExit
 from tracelab.collect.program import process
@@ -113,6 +113,27 @@ def test_the_recording_with_most_steps_of_a_rank_is_kept_and_the_others_are_coun
     assert "note" not in choose_records(records[:1])[0]
     lost = process_record(5, 9, files=[])  # by os._exit
     assert [choose_records([lost, other])[0]["pid"] for other in records[:3]] == [5, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("window", "steps", "note"),
+    [
+        (Window(), 3, "the program replaced itself by exec after 5 steps, which left nothing recorded"),
+        (Window(wait=1, active=1), 5, "the program replaced itself by exec; left out 1 recording of"),
+    ],
+)
+@pytest.mark.usefixtures("_processes")
+def test_a_program_that_replaces_itself_overwrites_no_recording(
+    tmp_path: Path, window: Window, steps: int, note: str
+) -> None:
+    again = "if len(sys.argv) == 1: sys.stdout.flush(); os.execv(sys.executable, [sys.executable, __file__, 'again'])"
+    script = tmp_path / "loop.py"
+    script.write_text(LOOP.format(steps="5 if len(sys.argv) == 1 else 3", each="pass", after=again))
+    result = record(tmp_path, sys.executable, str(script), window=window)
+    assert (result.status, result.error, described(result)["ranks"]["0"]["steps"]) == ("ok", None, steps)
+    assert str(result.note).startswith(note)
+    assert [row["step"] for row in step_rows(result)] == list(range(1, steps))
+    assert recorded_steps(result) == ([1, 2] if window.wait is None else [1])
 
 
 @pytest.mark.parametrize(("code", "outcome"), [(0, ("ok", None)), (1, ("failed", "ended by SIGTERM"))])

@@ -32,7 +32,7 @@ def take_steps(scratch: Path, folder: Path, steps: int, *, written: int) -> Shar
         files.append(steps_file(folder, "r", 0))
         return files[-1]
 
-    times = SharedStepTimes(open_file, open_memory(scratch, 7))
+    times = SharedStepTimes(open_file, open_memory(scratch, folder.name))
     for number in range(steps):
         if number == written:
             times.flush()

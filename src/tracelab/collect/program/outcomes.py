@@ -2,8 +2,7 @@
 
 import re
 import signal
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ _KINETO_LINE = re.compile(r"^(USDT|INFO|STAGE|VERBOSE):\d{4}-\d\d-\d\d .*\n?", r
 """Lines that Kineto prints at each begin and end of a recording."""
 _LOST = "its recording is lost, because a process saves it when Python exits"
 _LEFT = "the process ended by exec or a library's _exit, or was killed"
+_REPLACED = "the program replaced itself by exec"
 _WITHOUT_STEPS = "; where no optimizer steps, choose --after-s and --for-s"
 _TERMINATED = "terminated because another rank failed"
 
@@ -48,24 +48,47 @@ def choose_records(records: Iterable[Record]) -> dict[int, Record]:
     Where any process knows its rank, those that do not are launchers and helpers. A note counts the recordings of
     training that are left out.
     """
-    known = list(records)
+    known = list(_mark_replaced(records))
     if any(record.get("rank_known") for record in known):
         known = [record for record in known if record.get("rank_known")]
-    chosen: dict[int, Record] = {}
-    left_out: Counter[int] = Counter()
+    by_rank: dict[int, list[Record]] = {}
     for record in sorted(known, key=_weight):
-        rank = int(record.get("rank", 0))
-        if (other := chosen.get(rank)) is not None and other.get("steps") and other.get("files"):
-            left_out[rank] += 1
-        chosen[rank] = record
-    return {rank: _note_left_out(chosen[rank], left_out[rank]) for rank in sorted(chosen)}
+        by_rank.setdefault(int(record.get("rank", 0)), []).append(record)
+    return {rank: _note_left_out(by_rank[rank]) for rank in sorted(by_rank)}
 
 
-def _note_left_out(record: Record, count: int) -> Record:
-    if not count:
-        return record
-    left_out = f"left out {count} recording{'s' * (count != 1)} of other processes without a rank of their own"
-    return {**record, "note": "; ".join(filter(None, (record.get("note"), left_out)))}
+def _mark_replaced(records: Iterable[Record]) -> Iterator[Record]:
+    """Mark the records of processes that a later record has, too: they replaced themselves by exec."""
+    later: set[tuple[Any, Any]] = set()
+    for record in sorted(records, key=lambda record: -float(record.get("started", 0))):
+        process = _process(record)
+        yield {**record, "replaced": True} if process in later and "ended" not in record else record
+        later.add(process)
+
+
+def _process(record: Record) -> tuple[Any, Any]:
+    return record.get("host"), record.get("pid")
+
+
+def _note_left_out(records: Sequence[Record]) -> Record:
+    """Return the last record, the one that counts, with a note of the others."""
+    chosen = records[-1]
+    notes = [chosen.get("note"), _REPLACED if chosen.get("replaced") else None]
+    count = 0
+    for record in records[:-1]:
+        steps, is_recorded = record.get("steps", 0), bool(record.get("files"))
+        if record.get("replaced"):
+            lost = "which left nothing recorded" if not is_recorded else "whose recording is left out"
+            notes.append(f"{_REPLACED} after {steps} step{'s' * (steps != 1)}, {lost}")
+        elif steps and is_recorded:
+            count += 1
+    if count:
+        whose = (
+            "the program that replaced it" if chosen.get("replaced") else "other processes without a rank of their own"
+        )
+        notes.append(f"left out {count} recording{'s' * (count != 1)} of {whose}")
+    note = "; ".join(filter(None, notes))
+    return {**chosen, "note": note} if note else chosen
 
 
 def _weight(record: Record) -> tuple[bool, bool, int, int, int, float]:
@@ -154,7 +177,7 @@ def _status_without_end(program: ProgramEnd, record: Record, code: int | None) -
     lost = f"; {_LOST}" if record.get("recording") else ""
     if end.code == 0 and end.why == "itself":
         if record.get("recording"):
-            return {"status": "profiler_error", "error": f"{_LEFT}{lost}"}
+            return {"status": "profiler_error", "error": f"{_REPLACED if record.get('replaced') else _LEFT}{lost}"}
         return {"status": "ok"}
     if code is None and record["pid"] == program.pid:
         code = end.code

@@ -23,7 +23,7 @@ from tracelab.collect.disk_errors import WritePaths, describe_disk_error
 from tracelab.collect.process.launch import SAVING
 from tracelab.collect.recording.os_exit import call_before_os_exit
 from tracelab.collect.recording.owner import allow_waking
-from tracelab.collect.recording.process_record import REQUEST, ProcessRecord
+from tracelab.collect.recording.process_record import REQUEST, ProcessRecord, create_process_folder
 from tracelab.collect.recording.profilers import KinetoOptions, ProgramKineto, ProgramNvtx, ProgramWithoutProfiler
 from tracelab.collect.recording.ranks import Rank, find_rank
 from tracelab.collect.recording.recorder import ProgramProfiler, Recorder, describe_problem
@@ -109,13 +109,12 @@ class ProgramRecording:
         self._torch = torch
         self._pid = os.getpid()
         self._run_folder = Path(task["folder"])
-        self.folder = Path(task["processes"]) / f"{socket.gethostname()}.{self._pid}"
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder = create_process_folder(Path(task["processes"]))
         self._scratch = temp_folders.new_path("recording")
         self._scratch.mkdir(parents=True)
         self._rank = Rank()
         self._profiler = self._build_profiler()
-        memory = open_memory(Path(task["scratch"]), self._pid)
+        memory = open_memory(Path(task["scratch"]), self.folder.name)
         times = SharedStepTimes(lambda: steps_file(self.folder, task["run"], self.rank().rank), memory)
         self.recorder = Recorder(Window(**task["window"]), self._profiler, times, on_change=self._write_record)
         self._record = ProcessRecord(self.folder)

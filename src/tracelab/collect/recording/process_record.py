@@ -1,8 +1,10 @@
 """The record of one recorded process: what it is, what it wrote, how it ended; its file survives a full disk."""
 
 import contextlib
+import itertools
 import json
 import os
+import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,6 +42,20 @@ class ProcessRecord:
                 part.unlink(missing_ok=True)
                 with path.open("r+b") as file:
                     file.write(content)
+
+
+def create_process_folder(processes: Path) -> Path:
+    """Create the folder of this process's record; a program that replaces itself by exec has one each time."""
+    name = f"{socket.gethostname()}.{os.getpid()}"
+    for number in itertools.count(2):
+        folder = processes / name
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            name = f"{socket.gethostname()}.{os.getpid()}.{number}"
+        else:
+            break
+    return folder
 
 
 def read_records(processes: Path) -> list[dict[str, Any]]:

@@ -55,14 +55,14 @@ class SharedStepTimes(StepTimes):
         self._memory = _private_memory()
 
 
-def open_memory(folder: Path, pid: int) -> Memory:
-    """Return the memory of this process; `folder` is one of this node, for all of them.
+def open_memory(folder: Path, process: str) -> Memory:
+    """Return the memory of this process, by the name of its folder; `folder` is one of this node, for all of them.
 
     Where that cannot be written, as on another node than the collector's, the memory ends with the process. A mapped
     file of a network's disk could end the process with SIGBUS.
     """
     memory = _private_memory()
-    with contextlib.suppress(OSError, ValueError), _memory_file(folder, pid).open("w+b") as file:
+    with contextlib.suppress(OSError, ValueError), _memory_file(folder, process).open("w+b") as file:
         file.write(memory)
         file.flush()
         return memoryview(mmap.mmap(file.fileno(), 0)).cast("Q")
@@ -83,7 +83,7 @@ def _complete(record: dict[str, Any], folder: Path, processes: Path, run: str) -
     steps, files = record.get("steps", 0), processes / record["folder"]
     if record.get("host") == socket.gethostname():
         with contextlib.suppress(OSError, ValueError):
-            memory = memoryview(_memory_file(folder, record["pid"]).read_bytes()).cast("Q")
+            memory = memoryview(_memory_file(folder, record["folder"]).read_bytes()).cast("Q")
             steps = max(steps, memory[0])
             if "steps_problem" not in record:
                 _write_rows(files, run, record.get("rank", 0), memory)
@@ -126,8 +126,8 @@ def _count_rows(folder: Path) -> int:
     return sum(max(0, path.read_bytes().count(b"\n") - 1) for path in folder.glob(_FILES))
 
 
-def _memory_file(folder: Path, pid: int) -> Path:
-    return folder / f"{pid}.steps"
+def _memory_file(folder: Path, process: str) -> Path:
+    return folder / f"{process}.steps"
 
 
 def _private_memory() -> "array[int]":
