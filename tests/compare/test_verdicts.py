@@ -200,7 +200,7 @@ def test_gate_of_single_recordings_is_undecided() -> None:
     rows = judge(["step_time"], exact(100), exact(200))
     result = check_gate(Gate("step_time", 3), rows)
     assert result.verdict == UNDECIDED
-    assert "as the steps of one recording of a side prove nothing and exclude nothing" in gate_sentence(result)
+    assert "as fewer than 4 recordings of each side prove nothing and exclude nothing" in gate_sentence(result)
 
 
 def test_gate_on_what_is_new_fails() -> None:

@@ -11,7 +11,16 @@ from tracelab.compare.kernel_matching import ARROW, UnmatchedClass
 from tracelab.compare.left_out import FIRST_OR_LAST, LEFT_OUT
 from tracelab.compare.recordings import LEAST_TO_TRIM, RECORDED, WHOLE
 from tracelab.compare.replacements import Replaced
-from tracelab.compare.verdicts import FASTER, LEAST_EFFECT, SAME, SLOWER, UNDECIDED, WIDEST_SAME, MetricRow
+from tracelab.compare.verdicts import (
+    FASTER,
+    LEAST_EFFECT,
+    LEAST_RECORDINGS,
+    SAME,
+    SLOWER,
+    UNDECIDED,
+    WIDEST_SAME,
+    MetricRow,
+)
 from tracelab.output.labels import Quantity, format_scaled, shorten, strip_signature
 
 LEAST_STEP_SHARE = 0.01
@@ -243,7 +252,7 @@ def gate_sentence(result: GateResult) -> str:
         PASSED: _excluded(result),
         UNDECIDED: "neither proven nor excluded"
         if result.row.evidence == "recordings"
-        else "as the steps of one recording of a side prove nothing and exclude nothing",
+        else f"as fewer than {LEAST_RECORDINGS} recordings of each side prove nothing and exclude nothing",
     }
     verdict = "is undecided" if result.verdict == UNDECIDED else result.verdict
     return f"Gate '{result.gate}' {verdict}, {why[result.verdict]} ({facts})."
