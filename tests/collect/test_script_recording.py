@@ -86,6 +86,17 @@ def test_each_rank_counts_in_the_status(tmp_path: Path, run_script, case: str, s
     assert sorted(path.name for path in (tmp_path / "r").glob(".*")) == []
 
 
+def test_a_killed_rank_is_named_though_the_launcher_ends_the_others(tmp_path: Path, run_script) -> None:
+    run_script(str(SCRIPT.with_name("recorded_ranks.py")), str(tmp_path), "killed")
+    content = json.loads((tmp_path / "r" / "run.json").read_text())
+    assert (content["status"], content["error"]) == ("failed", "rank 1: has not ended the block of tracelab.record")
+    assert (content["ranks"]["0"]["error"], content["ranks"]["0"]["steps"]) == (
+        "RuntimeError: Connection reset by peer",
+        4,
+    )
+    assert "rank0.pt.trace.json.gz" in content["expects"]["files"]
+
+
 def test_a_signal_records_the_next_steps(run_case) -> None:
     result = run_case("signal")
     assert recorded_steps(result, "rank0.step4.pt.trace.json.gz") == [4, 5]

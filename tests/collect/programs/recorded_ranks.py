@@ -1,7 +1,10 @@
 """Record two ranks, of which one may fail: `python recorded_ranks.py OUT CASE`."""
 
 import json
+import os
+import signal
 import sys
+import threading
 from pathlib import Path
 
 import torch
@@ -28,6 +31,11 @@ def train(rank, out, case):
             r.step()
         if case == "second" and rank == 1:
             raise ValueError("bad")
+        if case == "killed" and rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if case == "killed":  # as torchrun ends the others
+            threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGKILL)).start()
+            raise RuntimeError("Connection reset by peer")
 
 
 if __name__ == "__main__":

@@ -26,23 +26,34 @@ def finish_rank(folder: Path, rank: int, world_size: int, outcome: dict[str, Any
     Returns the result; None where another rank has written all outcomes, or the last one will. Entries of an outcome
     beside those of a rank: `uses_gpu`.
     """
-    outcomes_folder = folder / _OUTCOMES
-    own = outcomes_folder / f"{rank}.json"
+    own = folder / _OUTCOMES / f"{rank}.json"
     is_written = False
     with contextlib.suppress(OSError):
-        outcomes_folder.mkdir(exist_ok=True)
+        own.parent.mkdir(exist_ok=True)
         write_json(own, outcome)
         is_written = True
-    until = time.monotonic() + PEERS_S
-    while rank == 0 and is_written and own.exists() and len(_read_outcomes(outcomes_folder)) < world_size:
-        if time.monotonic() > until:
-            break
+    ended, result = _write_joint(folder, rank, world_size, outcome, is_written=is_written)
+    if rank:
+        return result if ended == world_size else None
+    until = time.monotonic() + PEERS_S  # a launcher may end this process meanwhile: run.json is written already
+    while own.exists() and ended < world_size and time.monotonic() < until:
         time.sleep(_POLL_S)
+        if len(_read_outcomes(own.parent)) > ended:
+            ended, result = _write_joint(folder, rank, world_size, outcome, is_written=True)
+    is_taken_over = is_written and ended < world_size and not own.exists()
+    return None if is_taken_over else result
+
+
+def _write_joint(
+    folder: Path, rank: int, world_size: int, outcome: dict[str, Any], *, is_written: bool
+) -> tuple[int, Result | None]:
+    """Write run.json; returns how many ranks have ended, and the result, None where another rank has written all."""
+    outcomes_folder = folder / _OUTCOMES
     with _locked(outcomes_folder):
         description = read_run_json(folder)
         outcomes = _read_outcomes(outcomes_folder) | {rank: outcome}
-        if description is None or (is_written and not own.exists()):  # the last rank has written all outcomes
-            return None
+        if description is None or (is_written and not (outcomes_folder / f"{rank}.json").exists()):
+            return world_size, None
         ranks = range(world_size)
         all_outcomes = {each: outcomes.get(each, dict(_MISSING)) for each in ranks}
         files = [file["file"] for each in outcomes.values() for file in each.get("files", ())]
@@ -53,10 +64,9 @@ def finish_rank(folder: Path, rank: int, world_size: int, outcome: dict[str, Any
             "expects": {"ranks": list(ranks), "files": sorted(files)},
         }
         result = finish_run(folder, description | facts, all_outcomes, None)
-        is_last = len(outcomes) == world_size
-        if is_last:
+        if len(outcomes) == world_size:
             shutil.rmtree(outcomes_folder, ignore_errors=True)
-        return result if is_last or rank == 0 else None
+        return len(outcomes), result
 
 
 def _read_outcomes(folder: Path) -> dict[int, dict[str, Any]]:
