@@ -199,6 +199,42 @@ def test_ctrl_c_reaches_the_program_and_a_second_one_terminates_it(tmp_path: Pat
     assert (content["status"], content["error"]) == ("failed", "interrupted")
 
 
+@pytest.mark.parametrize(
+    ("record_entries", "lost"),
+    [
+        ({"windows": 0}, "; no window opened before it"),
+        ({"windows": 1, "files": [{}]}, ""),
+        ({"windows": 0, "recording": True}, "; its recording is lost, because a process saves it when Python exits"),
+    ],
+)
+def test_an_interruption_names_what_was_not_recorded(record_entries: dict[str, Any], lost: str) -> None:
+    end = ProcessExit(0, 130, "interrupted", "", "interrupted")
+    process_record = {"pid": 1, "steps": 3} | record_entries
+    outcome = program_outcomes(ProgramEnd(end, 1, "kineto", Window(wait=9)), {0: process_record})[0]
+    assert (outcome["status"], outcome["error"]) == ("failed", f"interrupted{lost}")
+
+
+@pytest.mark.parametrize(
+    ("requested", "was_requested", "reason"),
+    [
+        (
+            False,
+            False,
+            ", and no request came; request each recording by SIGUSR1 to tracelab collect run, or a",
+        ),
+        (True, False, ", before the window opened: "),
+        (False, True, ", before the window opened: "),
+    ],
+)
+def test_a_program_without_a_request_has_that_as_status(requested: bool, was_requested: bool, reason: str) -> None:
+    program = ProgramEnd(
+        ProcessExit(0, 0, "itself", ""), 1, "kineto", Window(on_demand=True), was_requested=was_requested
+    )
+    outcome = program_outcomes(program, {0: {"pid": 1, "steps": 3, "ended": 1.0, "requested": requested}})[0]
+    assert outcome["status"] == "profiler_error"
+    assert outcome["error"].startswith(f"the program ended after 3 optimizer steps{reason}")
+
+
 def test_ctrl_c_while_the_watcher_of_the_collector_starts_is_ctrl_c(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -103,6 +103,14 @@ def test_a_signal_records_the_next_steps(run_case) -> None:
     assert result.status == "ok"
 
 
+def test_a_block_without_a_request_has_a_note(run_case) -> None:
+    result = run_case("unasked")
+    assert (result.status, described(result)["ranks"]["0"]["note"]) == (
+        "ok",
+        "no request came, so nothing was recorded",
+    )
+
+
 def test_an_error_is_the_status_and_what_was_recorded_is_kept(run_case) -> None:
     result = run_case("error")
     assert (result.status, result.error) == ("oom", "memory ran out")

@@ -18,6 +18,7 @@ windows = {
     "window": {"wait": 2, "active": 3},
     "first": {"active": 2},
     "signal": {"on_demand": True, "active": 2},
+    "unasked": {"on_demand": True},
     "error": {},
     "exit": {},
     "late": {"wait": 50, "active": 1},

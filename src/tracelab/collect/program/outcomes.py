@@ -9,6 +9,7 @@ from typing import Any
 
 from tracelab.collect import status
 from tracelab.collect.process.launch import ProcessExit
+from tracelab.collect.recording.process_record import REQUEST
 from tracelab.collect.recording.window import Window
 
 Record = Mapping[str, Any]
@@ -33,6 +34,8 @@ class ProgramEnd:
     profiler: str
     window: Window
     killed_for_memory: bool = False
+    was_requested: bool = False
+    """Whether a recording was requested through the file in the run folder."""
     python_started: bool = True
     """Whether any Python of the program read the start-up folder."""
     hook_error: str = ""
@@ -110,12 +113,20 @@ def program_outcomes(program: ProgramEnd, chosen: Mapping[int, Record]) -> dict[
         first = min(outcomes, default=0)
         outcomes[first] = outcomes.get(first, {}) | _own_end(program)
     if program.end.why == "interrupted":
-        for outcome in outcomes.values():
+        for rank, outcome in outcomes.items():
             if outcome["status"] != "ok":
-                outcome |= {"status": "failed", "error": program.end.interruption}
+                lost = _describe_lost(program, chosen.get(rank, {}))
+                outcome |= {"status": "failed", "error": "; ".join(filter(None, (program.end.interruption, lost)))}
     _note_lost_output(program, outcomes)
     _note_missing_recordings(program, outcomes)
     return outcomes
+
+
+def _describe_lost(program: ProgramEnd, record: Record) -> str:
+    """Return why an interrupted process has no recording; empty where it has one."""
+    if program.profiler != "kineto" or record.get("files"):
+        return ""
+    return _LOST if record.get("recording") else "" if record.get("windows") else "no window opened before it"
 
 
 def _note_lost_output(program: ProgramEnd, outcomes: dict[int, dict[str, Any]]) -> None:
@@ -136,7 +147,7 @@ def _is_terminated(outcome: Mapping[str, Any]) -> bool:
 
 def kept_entries(record: Record) -> dict[str, Any]:
     """Return what a process recorded, as entries of its outcome."""
-    kept = ("steps", "windows", "files", "kernels", "copies", "versions", "note")
+    kept = ("steps", "windows", "files", "kernels", "copies", "versions", "note", "requested")
     return {name: record[name] for name in kept if name in record}
 
 
@@ -240,8 +251,14 @@ def _explain_no_recording(program: ProgramEnd, outcome: Mapping[str, Any]) -> st
     if "steps" not in outcome:
         return "the program ran, but no process of it that trains imported torch, so Kineto had nothing to record"
     steps = outcome["steps"]
+    ended = f"the program ended after {steps} optimizer step{'s' * (steps != 1)}"
+    if program.window.on_demand and not (program.was_requested or outcome.get("requested")):
+        return (
+            f"{ended}, and no request came; request each recording by SIGUSR1 to tracelab collect run, or a touch of "
+            f"the file `{REQUEST}` in the run folder"
+        )
     return (
-        f"the program ended after {steps} optimizer step{'s' * (steps != 1)}, before the window opened: "
+        f"{ended}, before the window opened: "
         f"{program.window.describe()}{_WITHOUT_STEPS if not steps and program.window.follows_steps else ''}"
     )
 

@@ -217,6 +217,7 @@ def _run_command(
             profiler,
             settings.window,
             killed_for_memory=count_oom_kills() > killed_before,
+            was_requested=(folder / REQUEST).exists(),
             python_started=(processes / "python-started").exists(),
             hook_error=_read_text(processes / "hook-error"),
             errors=read_tail(worker.errors),

@@ -184,6 +184,7 @@ class ProgramRecording:
             "steps": recorder.steps,
             "windows": recorder.windows,
             "recording": recorder.is_recording,
+            "requested": recorder.is_requested,
             "uses_gpu": self._torch.cuda.is_initialized(),
         }
         if recorder.note is not None:

@@ -70,6 +70,8 @@ class Recorder:
         self.note: str | None = None
         """How what was recorded differs from what was requested."""
         self.is_recording = False
+        self.is_requested = False
+        """Whether a recording was requested that has not begun."""
         self._is_calling = False
         self._on_change = on_change
         self._begins_with_step = begins_with_step
@@ -79,7 +81,6 @@ class Recorder:
         self._note_end = steps.note
         self._lock = threading.RLock()
         self._owner = Owner(self._end_with_owner)
-        self._requested = False
         self._prepared = False
         self._yielded = False
         self._mark: contextlib.AbstractContextManager[Any] | None = None
@@ -116,7 +117,7 @@ class Recorder:
         if request_file is not None and self.window.on_demand:
             touched_ns = _touched_ns(request_file)
             self._watched = request_file, touched_ns
-            self._requested = touched_ns is not None and touched_ns >= since_s * 1e9
+            self.is_requested = touched_ns is not None and touched_ns >= since_s * 1e9
         _recorders.add(self)
         self.times.begin(with_step=self._begins_with_step)
         at_once = self.window.is_due(0, 0.0, requested=False) if self._begins_with_step else False
@@ -138,7 +139,7 @@ class Recorder:
 
     def request(self) -> None:
         """Begin a recording on demand: with the next step, or at once in a program without steps."""
-        self._requested = True
+        self.is_requested = True
         self._next = 0
         if not self.steps:
             call_on_main_thread(self._tick)
@@ -215,12 +216,12 @@ class Recorder:
         if self.window.wait:  # a step ahead, to prepare
             return self._base_steps + self.window.wait - 1
         is_early = time.monotonic() - self._base_s < (self.window.after_s or 0)
-        return _NEVER if is_early or (self.window.on_demand and not self._requested) else 0
+        return _NEVER if is_early or (self.window.on_demand and not self.is_requested) else 0
 
     def _begin_window(self) -> None:
         seconds = time.monotonic() - self._base_s
         steps = self.steps - self._base_steps
-        if self.window.is_due(steps, seconds, requested=self._requested):
+        if self.window.is_due(steps, seconds, requested=self.is_requested):
             self._start()
         elif not self._prepared and self.window.wait and steps + 1 == self.window.wait:
             self._owner.take()
@@ -231,7 +232,7 @@ class Recorder:
         self.profiler.prepare()
 
     def _start(self) -> None:
-        self._requested = False
+        self.is_requested = False
         self._owner.take()
 
         def start() -> None:
@@ -364,7 +365,7 @@ class Recorder:
         while not self.is_done and not self._closed.wait(self._pause_s()):
             if self._watched is not None and (touched := _touched_ns(self._watched[0])) != self._watched[1]:
                 self._watched = self._watched[0], touched
-                self._requested = True
+                self.is_requested = True
             self._next = min(self._next, self._find_next())
             if self._needs_tick():
                 call_on_main_thread(self._tick)
@@ -385,7 +386,7 @@ class Recorder:
         return (
             not self.steps
             and not self.window.follows_steps
-            and self.window.is_due(0, seconds, requested=self._requested)
+            and self.window.is_due(0, seconds, requested=self.is_requested)
         )
 
     def _tick(self) -> None:

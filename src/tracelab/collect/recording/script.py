@@ -126,7 +126,8 @@ class ScriptRecording:
         outcome |= {"at": time.time(), "uses_gpu": self._torch.cuda.is_initialized()}
         problem = recorder.problem or recorder.times.error
         if isinstance(error, KeyboardInterrupt):
-            outcome |= {"status": "failed", "error": "interrupted"}
+            missing = "" if recorder.windows else "; no window opened before it"
+            outcome |= {"status": "failed", "error": f"interrupted{missing}"}
         elif error is not None and not (isinstance(error, SystemExit) and not error.code):
             name, text = status.status_of_error(error, self._paths)
             outcome |= {"status": name, "error": status.hide_home(text)}
@@ -140,6 +141,8 @@ class ScriptRecording:
             window = self._settings.window.describe()
             text = f"the block ended after {steps}, before the window opened: {window}"
             outcome |= {"status": "profiler_error", "error": text}
+        elif not self._profiler.files and not recorder.is_requested:
+            outcome["note"] = "no request came, so nothing was recorded"
         return outcome
 
     def _open_folder(self, rank: Rank) -> Path:
