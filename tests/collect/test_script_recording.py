@@ -94,7 +94,8 @@ def test_a_killed_rank_is_named_though_the_launcher_ends_the_others(tmp_path: Pa
         "RuntimeError: Connection reset by peer",
         4,
     )
-    assert "rank0.pt.trace.json.gz" in content["expects"]["files"]
+    traces = [f"rank{rank}.pt.trace.json.gz" for rank in range(2)]
+    assert content["expects"]["files"][:2] == [file["file"] for file in content["capture"]["files"]] == traces
 
 
 def test_a_signal_records_the_next_steps(run_case) -> None:

@@ -55,8 +55,8 @@ def _write_joint(
         if description is None or (is_written and not (outcomes_folder / f"{rank}.json").exists()):
             return world_size, None
         ranks = range(world_size)
-        all_outcomes = {each: outcomes.get(each, dict(_MISSING)) for each in ranks}
-        files = [file["file"] for each in outcomes.values() for file in each.get("files", ())]
+        all_outcomes = {each: outcomes.get(each) or _missing_outcome(folder, each) for each in ranks}
+        files = [file["file"] for each in all_outcomes.values() for file in each.get("files", ())]
         files += [name for each in ranks if (folder / (name := f"steps.rank{each}.jsonl")).exists()]
         facts = {
             "world_size": world_size,
@@ -67,6 +67,11 @@ def _write_joint(
         if len(outcomes) == world_size:
             shutil.rmtree(outcomes_folder, ignore_errors=True)
         return len(outcomes), result
+
+
+def _missing_outcome(folder: Path, rank: int) -> dict[str, Any]:
+    """Return the outcome of a rank that has not ended, with the windows that it has saved."""
+    return {**_MISSING, "files": [{"file": path.name} for path in sorted(folder.glob(f"rank{rank}.*trace.json.gz"))]}
 
 
 def _read_outcomes(folder: Path) -> dict[int, dict[str, Any]]:
