@@ -2,8 +2,8 @@
 -- A row is one run, rank, device and step. From a trace: the ranges in which the loop waits for the loader's next batch
 -- (`enumerate(DataLoader)#…__next__` of PyTorch, an annotation or an op), each in the steps that it overlaps; with workers a
 -- range is what was left to wait for, without it is the loading itself. Ranges outside all steps are in a row without a
--- step. From the collector's own `steps`: what the loop measured, without a profiler. `wait_ns` is NULL where a rank has no
--- such range at all: then its loader was not recorded, which is no proof that it is fast.
+-- step. From the collector's own `steps`, those of training: what the loop measured, without a profiler. `wait_ns` is NULL
+-- where a rank has no such range at all: then its loader was not recorded, which is no proof that it is fast.
 -- /// query
 -- title = "Data loader wait"
 -- needs = ["annotations", "ops", "steps"]
@@ -34,7 +34,7 @@
 -- [[report.findings]]
 -- when = "wait_ns > 0.1 * nullif(step_ns, 0) and not is_repeated"
 -- by = "wait_ns"
--- cost = { ns = "lost_ns", rows = "step is not null", of = "case when device is null and lost_ns is not null then step_ns end", adds = true, topics = ["data"], detail = 2 }
+-- cost = { ns = "lost_ns", rows = "step is not null and not is_repeated", of = "case when counted_from = 'steps' and lost_ns is not null and not is_repeated then step_ns end", adds = true, topics = ["data"], detail = 2 }
 -- text = "[{where}: ]step {step} waits for data for {wait_ns of step_ns} of its time[; its GPU idles for {window_idle_ns} of that within its window]."
 -- every = "{where} wait for data for {wait_ns of step_ns} of their time[, longest in step {step} of rank {rank}][; of that the GPUs idle for {window_idle_ns of wait_ns} within their windows]."
 -- advice = "More loader workers, `persistent_workers`, a faster decoder, or a cache of what is decoded."
@@ -186,7 +186,7 @@ answers as (
         case when has_valid_interval(start_ns, end_ns) then dur_ns end,
         data_wait_ns, null, null, null, 'steps'
     from steps
-    where data_wait_ns is not null and matches(run, $run) and matches(rank, $rank)
+    where phase = 'train' and data_wait_ns is not null and matches(run, $run) and matches(rank, $rank)
 )
 select
     run, rank, device, step,

@@ -323,6 +323,35 @@ def test_waiting_for_data_costs_only_what_lies_in_the_window(
         assert "in all steps" not in each.sentence
 
 
+def test_waiting_for_data_on_the_cpu_is_a_share_of_the_window_as_other_findings_are(tmp_path: Path) -> None:
+    """Of a window of 1000 ns, three steps of 200 wait for 150 each; 390 before have no op. The loop ran 10 steps."""
+    cpu = {"scope": "cpu", "pid": 1, "tid": 1}
+    loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    starts = (400, 600, 800)
+    marks = [(f"ProfilerStep#{at}", start, 200) for at, start in enumerate(starts)]
+    ops = [(0, 10), *((start + 150, 50) for start in starts)]
+    loop = [("warmup", 9), *(("train", at) for at in range(10)), ("epoch", None)]
+    tables = {
+        "annotations": [
+            cpu | {"name": name, "start_ns": start, "dur_ns": dur}
+            for name, start, dur in [*marks, *((loader, start, 150) for start in starts)]
+        ],
+        "ops": [{"name": "aten::mm", "pid": 1, "tid": 1, "start_ns": start, "dur_ns": dur} for start, dur in ops],
+        "steps": [
+            {"phase": phase, "step": step, "start_ns": 0, "dur_ns": 100, "data_wait_ns": 90} for phase, step in loop
+        ],
+    }
+    (found,) = summarize(build_store(tmp_path / "lab", tables))
+    assert found.window_ns == 1000
+    assert [(each.query, each.rest) for each in found.leads] == [("data_loader_wait", 0.45), ("cpu_breakdown", 0.39)]
+    assert "450 ns of 1.000 µs" in found.leads[0].sentence.replace("\u00a0", " ")
+    (waiting,) = (each for each in found.figures if each.name == "waiting for data")
+    assert (waiting.value, waiting.note) == (0.9, "of 10 train steps, as the loop measured")
+    (of_trace,) = summarize(build_store(tmp_path / "traced", {name: tables[name] for name in ("annotations", "ops")}))
+    (waiting,) = (each for each in of_trace.figures if each.name == "waiting for data")
+    assert (waiting.value, waiting.note) == (0.75, "of 3 steps")
+
+
 def broadcast_of(entries: dict[int, int]) -> dict[str, list[dict[str, Any]]]:
     """Ranks that compute until each enters a broadcast, which ends after 1000 ns on all."""
     tables: dict[str, list[dict[str, Any]]] = {"kernels": [], "collectives": []}

@@ -69,8 +69,8 @@ _LAST = 99
 class Cost:
     """The time that the devices of a run lose to what a finding is about, as SQL over the answer's columns.
 
-    It is a share of the measured time of the run: its windows, or, for queries that measure steps, the sum of `of` over
-    all rows of the run. `adds` names columns: the costs of rows with the same values add up. Without a name, those of
+    It is a share of the measured time of the run: its windows, or, where `of` has values, their sum over all rows of
+    the run. `adds` names columns: the costs of rows with the same values add up. Without a name, those of
     all rows of the run add up; with None, each row has its own cost.
     """
 

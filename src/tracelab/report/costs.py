@@ -7,7 +7,7 @@ The one definition of a cost, for the summary, the sections of the report and th
 
 So a device that idles for 40 % of its window costs a run of eight such devices 5 %. Where the costs of a finding's rows
 add up (`Cost.adds`), its cost is that of all rows of the run, or of all with the same values, for which the rule holds.
-A query that measures steps in place of a window divides by the steps of all ranks (`Cost.of`).
+A query divides what the training loop measured, without a trace, by the steps of all ranks (`Cost.of`).
 
 The run need not get shorter by the cost: by less where another wait takes the place of the lost time, by more where
 ranks wait one behind the other. The query what_if replays the run and computes it.

@@ -186,11 +186,16 @@ def _exposed_on_cpu(rows: Rows, window_ns: float | None, recorded: Rows) -> Figu
 
 
 def _data_wait(rows: Rows) -> Figure:
-    known = [row for row in rows if row["wait_ns"] is not None and row["step_ns"]]
+    """Return the share of steps that waits for data: of a rank those that its loop measured, else traced ones."""
+    found = [row for row in rows if row["wait_ns"] is not None and row["step_ns"]]
+    measured = {row["rank"] for row in found if row["counted_from"] == "steps"}
+    known = [row for row in found if (row["counted_from"] == "steps") == (row["rank"] in measured)]
     if not known:
         return Figure("waiting for data", None, "unknown", _NO_LOADER)
     share = sum(row["wait_ns"] for row in known) / sum(row["step_ns"] for row in known)
-    return Figure("waiting for data", share, format_share(share), f"of {_count(len(known), 'step')}")
+    steps = _count(len(known), "train step" if measured else "step")
+    note = f"of {steps}, as the loop measured" if measured else f"of {steps}"
+    return Figure("waiting for data", share, format_share(share), note)
 
 
 def _gpu_busy(rows: Rows, *, lacks_start: bool) -> Figure:
