@@ -103,7 +103,7 @@
 -- by = "charged_ns"
 -- cost = { ns = "charged_ns", rows = "cause not in ('compute', 'host', 'data', 'start')", adds = ["rank", "cause"], topics = ["waiting"], detail = 3, joins = true }
 -- next = "rank_balance"
--- text = "{where} is late because of {cause}[ ({details})], which takes longer than on the others; they wait for it[, most of all in step {late_step}]."
+-- text = "{where} is late because of {cause}[ ({details})]: since it was last together with the ranks that wait for it, it spends more time on that than they do[, most of all in step {late_step}]."
 -- step = "late_step"
 -- advice = "Compare its gpu_breakdown and idle_causes with those of another rank."
 -- [[report.findings]]
