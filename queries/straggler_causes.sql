@@ -47,6 +47,7 @@
 -- loader_ns = "Of cause data: how much longer the rank waits for its data loader than the median of the ranks; NULL where it does not."
 -- loader_step = "Of cause data: the step with the longest of these waits, where ranges mark steps."
 -- late_step = "Where it costs most: loader_step, else the step whose collectives wait longest for the rank, over all causes."
+-- late_steps = "That step, or all whose waits for the rank are at least half as long, in words."
 -- [report]
 -- section = "communication"
 -- order = 4
@@ -61,7 +62,7 @@
 -- by = "charged_ns"
 -- cost = { ns = "charged_ns", rows = "cause = 'compute' and slow_classes = classes and classes > 1", adds = ["rank"], topics = ["waiting"], detail = 3, joins = true }
 -- next = "rank_balance"
--- text = "{where} is late because its GPU is slow: it computes for {slowdown_factor} times the median of the ranks, and longer in all of its {classes} classes of kernels ({details}). The others wait for it[, most of all in step {late_step}]."
+-- text = "{where} is late because its GPU is slow: it computes for {slowdown_factor} times the median of the ranks, and longer in all of its {classes} classes of kernels ({details}). The others wait for it[, most of all in {late_steps}]."
 -- step = "late_step"
 -- advice = "Compare its clocks, power and temperature, and its share of the work, with those of another one."
 -- what_if = "no_waits"
@@ -70,7 +71,7 @@
 -- by = "charged_ns"
 -- cost = { ns = "charged_ns", rows = "cause = 'compute' and slowdown_factor > 1.02 and (slow_classes < classes or classes < 2)", adds = ["rank"], topics = ["waiting"], detail = 3, joins = true }
 -- next = "rank_balance"
--- text = "{where} is late because its kernels take longer than those of the others, which wait for it[, most of all in step {late_step}]: {details}."
+-- text = "{where} is late because its kernels take longer than those of the others, which wait for it[, most of all in {late_steps}]: {details}."
 -- step = "late_step"
 -- advice = "Compare its share of the work with that of another rank, then clocks, power and temperature."
 -- [[report.findings]]
@@ -78,7 +79,7 @@
 -- by = "charged_ns"
 -- cost = { ns = "charged_ns", rows = "cause = 'compute' and slowdown_factor <= 1.02", adds = ["rank"], topics = ["waiting"], detail = 3, joins = true }
 -- next = "step_lateness"
--- text = "{where} still computes when the others enter collectives and wait for it, though in all it computes no longer than they do ({slowdown_factor} times the median): it does the same work later, or in another order[; they wait most of all in step {late_step}]."
+-- text = "{where} still computes when the others enter collectives and wait for it, though in all it computes no longer than they do ({slowdown_factor} times the median): it does the same work later, or in another order[; they wait most of all in {late_steps}]."
 -- step = "late_step"
 -- advice = "Find where it falls behind: its steps in step_lateness, and beside those of another rank in the timeline."
 -- [[report.findings]]
@@ -86,7 +87,7 @@
 -- by = "charged_ns"
 -- cost = { ns = "charged_ns", rows = "cause = 'host'", adds = ["rank"], topics = ["waiting"], detail = 3, joins = true }
 -- next = "cpu_breakdown"
--- text = "{where} is late because its CPU side launches work later than those of the others, which wait for it[, most of all in step {late_step}]."
+-- text = "{where} is late because its CPU side launches work later than those of the others, which wait for it[, most of all in {late_steps}]."
 -- step = "late_step"
 -- advice = "See what its CPU threads do meanwhile: cpu_breakdown, op_summary, and the timeline; a pause of one rank may be garbage collection or a slow core."
 -- [[report.findings]]
@@ -103,7 +104,7 @@
 -- by = "charged_ns"
 -- cost = { ns = "charged_ns", rows = "cause not in ('compute', 'host', 'data', 'start')", adds = ["rank", "cause"], topics = ["waiting"], detail = 3, joins = true }
 -- next = "rank_balance"
--- text = "{where} is late because of {cause}[ ({details})]: since it was last together with the ranks that wait for it, it spends more time on that than they do[, most of all in step {late_step}]."
+-- text = "{where} is late because of {cause}[ ({details})]: since it was last together with the ranks that wait for it, it spends more time on that than they do[, most of all in {late_steps}]."
 -- step = "late_step"
 -- advice = "Compare its gpu_breakdown and idle_causes with those of another rank."
 -- [[report.findings]]
@@ -432,7 +433,12 @@ awaited_in_steps as (
     group by w.run, w.last_rank, s.step
 ),
 awaited_steps as (
-    select run, rank, arg_max(step, (wait_ns, -step)) as step from awaited_in_steps where wait_ns > 0 group by run, rank
+    select
+        run, rank, arg_max(step, (wait_ns, -step)) as step,
+        list(step order by step) filter (2 * wait_ns >= longest_ns) as steps
+    from (select *, max(wait_ns) over (partition by run, rank) as longest_ns from awaited_in_steps)
+    where wait_ns > 0
+    group by run, rank
 ),
 loads_of_ranks as (
     select m.run, m.rank, coalesce(sum(l.end_ns - l.start_ns), 0) as loader_ns
@@ -474,7 +480,13 @@ select
     case when r.window_sum_ns is not null then as_bigint(zero_if_missing(g.id, g.cause_charged_ns)) end as cause_charged_ns,
     case when c.cause = 'data' and e.excess_ns > 0 then as_bigint(e.excess_ns) end as loader_ns,
     case when c.cause = 'data' then p.step end as loader_step,
-    case when c.cause is not null and c.cause <> 'start' then coalesce(loader_step, a.step) end as late_step
+    case when c.cause is not null and c.cause <> 'start' then coalesce(loader_step, a.step) end as late_step,
+    case
+        when late_step is null then null
+        when loader_step is not null or len(a.steps) = 1 then format('step {}', late_step)
+        when len(a.steps) > 4 then format('step {} and {} others', late_step, len(a.steps) - 1)
+        else format('steps {} and {}', list_aggregate(a.steps[:-2], 'string_agg', ', '), a.steps[-1])
+    end as late_steps
 from ranks as r
 left join placed as c on r.run = c.run and r.rank = c.rank
 left join charges_of_rows as g on c.id = g.id

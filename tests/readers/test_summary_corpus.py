@@ -1,5 +1,6 @@
 """Summaries of real traces: what leads, and that no time is counted twice."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tracelab.report.summary.text import summary_lines
 pytestmark = corpus.needs_traces
 
 LEAST = 0.01
+MOST_SENTENCES = 3
 
 
 @pytest.fixture(scope="module")
@@ -27,12 +29,14 @@ def test_dlrm_has_one_finding_of_its_late_ranks_with_the_late_start_in_it(found:
     host, late, *others = dlrm.leads
     assert (host.query, host.rest) == ("idle_causes", host.share)  # its loaders work before the GPUs do: no part of it
     assert plain_text(late.sentence) == (
+        "Rank 7 is late because its CPU side launches work later than those of the others, which wait for it, most of "
+        "all in step 10. It costs 8.274 ms of 117.3 ms, and 17.43 ms with the same on ranks 5 and 4."
+    )
+    assert plain_text(late.details) == (
         "All 8 ranks: of their collectives 96.50 % (46.84 ms of 48.54 ms; each 87.86 % to 98.14 %) is waiting for "
         "ranks that enter later, most in all_to_all (its group is not recorded), worst in step 10 of rank 1. Rank 7 "
-        "is the last in 62.50 % (5 of 8) of the collectives; the others wait 35.55 ms for it, added up. Rank 7 is "
-        "late because its CPU side launches work later than those of the others, which wait for it, most of all in "
-        "step 10. That is 8.274 ms. The same costs 5.586 ms on rank 5 and 3.571 ms on rank 4. Together that costs "
-        "17.43 ms of 117.3 ms."
+        "is the last in 62.50 % (5 of 8) of the collectives; the others wait 35.55 ms for it, added up. The same costs "
+        "5.586 ms on rank 5 and 3.571 ms on rank 4."
     )
     assert late.rest == pytest.approx((8_273_783 + 5_585_800 + 3_571_026) / 117_319_000)
     assert late.evidence == "straggler_causes finds it in 3 of 14 causes of late ranks"
@@ -51,6 +55,12 @@ def test_findings_of_recorded_runs_do_not_count_time_twice(found: dict[str, RunS
         for each in list_single(summary.leads):
             assert LEAST <= each.rest <= each.share <= 1
             assert each.rest >= each.share / 2
+
+
+def test_each_finding_of_recorded_runs_takes_three_sentences_at_most(found: dict[str, RunSummary]) -> None:
+    sentences = [plain_text(each.sentence) for summary in found.values() for each in summary.leads]
+    assert len(sentences) >= 20
+    assert [each for each in sentences if len(re.findall(r"\.(?= [A-Z]|$)", each)) > MOST_SENTENCES] == []
 
 
 IDLE = frozenset({"data", "host", "launches", "dependency"})

@@ -375,10 +375,7 @@ def test_a_broadcast_that_waits_is_no_transfer(tmp_path: Path) -> None:
     assert (wait.topics, wait.rank, wait.rest) == (("receiving",), 0, 0.4)
     assert "waits most for rank 1" in plain_text(wait.sentence)
     assert (transfer.topics, transfer.rank, transfer.rest) == (("transfer",), 1, pytest.approx(0.1))
-    assert plain_text(transfer.sentence).endswith(
-        "That is 100 ns. The same costs 100 ns on rank 0, within the threshold of the rule. Together that costs 200 ns "
-        "of 2.000 µs."
-    )
+    assert plain_text(transfer.sentence).endswith("It costs 100 ns of 2.000 µs, and 200 ns with the same on rank 0.")
     assert (other.topics, other.rank, other.rest) == (("transfer",), 0, pytest.approx(0.05))
 
 

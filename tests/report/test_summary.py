@@ -356,11 +356,14 @@ def test_the_generated_job_leads_with_its_transfers_and_its_straggler(job: RunSu
     first, second, *others = job.leads
     assert (first.query, "sends and receives" in first.sentence) == ("stragglers", True)
     assert (second.query, second.rank) == ("straggler_causes", 2)
-    assert (
-        "Rank 2 is the last in 98.18 % (54 of 55) of the collectives; the others wait 47.48 ms for it, added up. Rank "
-        "2 is late because its GPU is slow: it computes for 1.644 times the median of the ranks, and longer in all of "
-        "its 6 classes of kernels (gemm 65 %, attention 21 %, norm 5 %, optimizer 5 %)."
-    ) in plain_text(second.sentence)
+    assert plain_text(second.sentence) == (
+        "Rank 2 is late because its GPU is slow: it computes for 1.644 times the median of the ranks, and longer in "
+        "all of its 6 classes of kernels (gemm 65 %, attention 21 %, norm 5 %, optimizer 5 %). The others wait for it, "
+        "most of all in step 5 and 4 others. It costs 40.21 ms of 285.7 ms."
+    )
+    assert plain_text(second.details).endswith(
+        "Rank 2 is the last in 98.18 % (54 of 55) of the collectives; the others wait 47.48 ms for it, added up."
+    )
     (loader,) = (each for each in others if each.rank == 5)
     assert (second.step, loader.query, loader.step) == (5, "data_loader_wait", 7)
     (bubble,) = job.unranked
@@ -400,13 +403,21 @@ def test_a_stalled_loader_has_its_own_time_and_what_the_other_ranks_wait_for_it(
     """Of 320.0 ms: two steps of 8.903 and 5.303 ms, for which other ranks wait 37.6 ms, most of it in broadcasts."""
     (run,) = summarize(four_ranks(shared_stores), ("generated-4rank-ddp",))
     slow, first = run.leads[:2]
-    assert (slow.rank, "its CPU side launches work later" in slow.sentence) == (2, True)  # as the generator has it
+    assert slow.rank == 2  # whose CPU the generator slows down in steps 6 and 7
+    assert plain_text(slow.sentence) == (
+        "Rank 2 is late because its CPU side launches work later than those of the others, which wait for it, most of "
+        "all in steps 6 and 7. It costs 31.75 ms of 320.0 ms, and 57.87 ms with 2 lesser causes."
+    )
+    assert "Rank 2 still computes when the others enter" in plain_text(slow.details)
     assert (first.query, first.cost_ns, first.rank, first.step) == ("data_loader_wait", 14_205_364, 1, 8)
     (waiting,) = first.included
     assert (waiting.query, waiting.cost_ns, waiting.added) == ("straggler_causes", 37_559_900, 2)
     assert first.rest == pytest.approx(first.cost_ns / first.whole_ns + waiting.rest)
+    assert plain_text(first.sentence).endswith(
+        "In total, 2 steps lose 14.21 ms of 320.0 ms to this, and ranks that wait for it 30.86 ms."
+    )
     assert "are waits for data, during which the other ranks wait, too, longest for rank 1 in step 8" in plain_text(
-        first.sentence
+        first.details
     )
     assert first.evidence == (
         "data_loader_wait finds it in 2 of 16 steps; straggler_causes finds it in 2 of 16 causes of late ranks"
@@ -445,10 +456,8 @@ def test_a_rule_within_and_above_its_threshold_is_one_finding_unless_each_is_abo
     above = replace(above, query="stragglers", checked=4)
     (found,) = derive_shares(join_alike([within, above], [], []), ())
     assert (found.rank, round(found.rest, 9), found.evidence) == (2, 0.05, "stragglers finds it in all 4 ranks")
-    assert found.sentence == (
-        "rank 2. That is 20.00 µs. The same costs 30.00 µs in 3 ranks, within the threshold of the rule. Together that "
-        "costs 50.00 µs of 1.000 ms."
-    )
+    assert found.sentence == "rank 2. It costs 20.00 µs of 1.000 ms, and 50.00 µs with the same in 3 ranks."
+    assert found.details == "The same costs 30.00 µs in 3 ranks, within the threshold of the rule."
     own = [
         replace(each, finding=replace(each.finding, cost=replace(cost, adds=("kernel",)))) for each in (within, above)
     ]
@@ -456,7 +465,7 @@ def test_a_rule_within_and_above_its_threshold_is_one_finding_unless_each_is_abo
 
 
 def test_late_ranks_that_share_a_rank_or_a_cause_are_one_finding() -> None:
-    """Ranks 7 and 5 share a cause, rank 7 has another one; rank 2 shares nothing, and opens with nothing of rank 7."""
+    """Ranks 7 and 5 share a cause, rank 7 has another one; rank 2 shares nothing, and explains nothing of rank 7."""
     first, second, third = (
         late("7 host", 0.1, 7, "host"),
         late("5 host", 0.06, 5, "host"),
@@ -475,9 +484,9 @@ def test_late_ranks_that_share_a_rank_or_a_cause_are_one_finding() -> None:
     assert ([each.sentence for each in leads[1].symptoms], leads[1].notes) == ([], ())
     joined = derive_shares(leads, ())[2]
     assert joined.sentence == (
-        "waits. last. 7 host. That is 100.0 µs. The same costs 60.00 µs on rank 5. 7 compute. That is "
-        "40.00 µs. Together that costs 200.0 µs of 1.000 ms."
+        "7 host. It costs 100.0 µs of 1.000 ms, and 200.0 µs with the same on rank 5 and 1 lesser cause."
     )
+    assert joined.details == "waits. last. The same costs 60.00 µs on rank 5. 7 compute. That is 40.00 µs."
     assert [each.sentence for each in joined.notes] == ["7 start. That is 300.0 µs of 1.000 ms."]
     assert order_with_losses([joined], [start]) == ([(1, joined)], [])
     placed, _ = order_with_losses([host], [start])  # without its finding, which may not be listed

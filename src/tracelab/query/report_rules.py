@@ -92,7 +92,7 @@ class Cost:
     joins: bool = False
     """Whether the summary joins it with findings of its query about the same rank or by the same rule."""
     opens: str | None = None
-    """The query whose findings explain it: where they do, the text of the largest of them begins with it."""
+    """The query whose findings explain it: where they do, the details of the largest of them begin with it."""
 
 
 @dataclass(frozen=True)

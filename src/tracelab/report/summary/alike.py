@@ -10,8 +10,8 @@ from tracelab.report.summary.lead import Lead
 def join_alike(leads: Sequence[Lead], symptoms: Sequence[Lead], unranked: Sequence[Lead]) -> list[Lead]:
     """Join leads by one rule, some within its threshold, and those of a late rank (`Cost.joins`), to the largest.
 
-    Its text opens with the `symptoms` that it explains (`Cost.opens`): of the largest those of the run, then those of
-    its ranks. It has the `unranked` findings about its ranks.
+    Its details begin with the `symptoms` that it explains (`Cost.opens`): of the largest those of the run, then those
+    of its ranks. It has the `unranked` findings about its ranks.
     """
     groups: list[list[Lead]] = []
     for lead in sorted(leads, key=lambda each: -each.rest):

@@ -11,42 +11,83 @@ _SAME_SHARE = 0.0005
 
 
 def derive_shares(leads: Sequence[Lead], ceilings: Sequence[Ceiling], unranked: Sequence[Lead] = ()) -> list[Lead]:
-    """Complete the text of each finding: what it explains, what it costs, and which finding has its other costs."""
+    """Complete each finding: its text with what it costs, its details with what it explains and how that is made."""
     return [
         replace(
             lead,
-            sentence=" ".join(
-                [*(each.sentence for each in lead.symptoms), *_derivation(lead, leads, ceilings, unranked)]
-            ),
+            sentence=" ".join(_head(lead, leads, ceilings, unranked)),
+            details=" ".join(_details(lead, leads, ceilings, unranked)),
             notes=tuple(derive_shares(lead.notes, ceilings)),
         )
         for lead in leads
     ]
 
 
-def _derivation(
-    lead: Lead, leads: Sequence[Lead], ceilings: Sequence[Ceiling], unranked: Sequence[Lead]
-) -> Iterator[str]:
+def _joined(lead: Lead) -> list[Lead]:
+    """Return the findings of the same query that are joined to one."""
+    return [each for each in lead.included if each.query == lead.query]
+
+
+def _consequences(lead: Lead) -> list[Lead]:
+    """Return what others lose to the cause that a finding is about."""
+    return [each for each in lead.included if each.query != lead.query]
+
+
+def _head(lead: Lead, leads: Sequence[Lead], ceilings: Sequence[Ceiling], unranked: Sequence[Lead]) -> Iterator[str]:
+    """Yield the cause that costs most of a finding, what it costs, and which finding has its other costs."""
     yield lead.sentence
-    more_detailed = [(at, each) for at, each in enumerate(leads, 1) if each.detail > lead.detail]
-    joined = [each for each in lead.included if each.query == lead.query]
+    joined = _joined(lead)
     if joined:
-        yield from _describe_joined(lead, joined)
-    yield from _cost([lead, *joined], leads, ceilings, unranked, is_consequence=lead not in leads)
+        yield _joined_cost(lead, joined)
+    else:
+        less = [*_explained([lead], leads, unranked), *_shared([lead], leads, ceilings)]
+        yield from _cost(lead, less, is_consequence=lead not in leads)
     if lead.part_of:
         yield f"That is part of {list_findings(lead.part_of)}."
     if lead.added == 1 and lead.rank is not None and "waiting" not in lead.topics:
-        late = [at for at, each in more_detailed if each.rank == lead.rank and each.topics == ("waiting",)]
+        late = [
+            at
+            for at, each in enumerate(leads, 1)
+            if each.detail > lead.detail and each.rank == lead.rank and each.topics == ("waiting",)
+        ]
         if late:
             yield f"The other ranks wait for this one: {list_findings(late)}."
-    for each in lead.included:
-        if each not in joined:
-            yield from _derivation(each, leads, ceilings, unranked)
+
+
+def _details(lead: Lead, leads: Sequence[Lead], ceilings: Sequence[Ceiling], unranked: Sequence[Lead]) -> Iterator[str]:
+    """Yield the symptoms of a finding, its lesser causes, why they cost less together, and its consequences."""
+    yield from (each.sentence for each in lead.symptoms)
+    if joined := _joined(lead):
+        yield from _describe_joined(lead, joined)
+        parts = [lead, *joined]
+        if less := [*_explained(parts, leads, unranked), *_shared(parts, leads, ceilings)]:
+            alone = format_scaled(sum(each.cost_ns for each in parts), Quantity.DURATION)
+            yield f"Together they take {alone}, less {', and less '.join(less)}."
+    for each in _consequences(lead):
+        yield from _head(each, leads, ceilings, unranked)
+        yield from _details(each, leads, ceilings, unranked)
+
+
+def _joined_cost(lead: Lead, joined: Sequence[Lead]) -> str:
+    """Return what the largest cause of a finding costs, and what with those that are joined to it."""
+    alike = [each for each in joined if each.finding.text == lead.finding.text]
+    ranks = [str(each.rank) for each in alike if each.added == 1 and each.rank is not None]
+    places = [f"on {_list_ranks(ranks)}"] if ranks else []
+    places += [f"in {each.added_rows}" for each in alike if each.added > 1 or each.rank is None]
+    others = len(joined) - len(alike)
+    parts = [f"the same {' and '.join(places)}"] if places else []
+    parts += [f"{others} lesser cause{'s' * (others > 1)}"] if others else []
+    whole = format_scaled(lead.whole_ns, Quantity.DURATION)
+    total = _time(lead, sum(each.own_rest for each in (lead, *joined)))
+    return f"It costs {_time(lead, lead.own_rest)} of {whole}, and {total} with {' and '.join(parts)}."
+
+
+def _list_ranks(ranks: Sequence[str]) -> str:
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(ranks[:-1])} and {ranks[-1]}"
 
 
 def _describe_joined(lead: Lead, joined: Sequence[Lead]) -> Iterator[str]:
-    """Yield what the finding costs alone, then where the same rule has others, then the findings of other rules."""
-    yield f"That is {_time(lead, lead.own_rest)}."
+    """Yield where the same rule has others and what they cost, then the findings of other rules."""
     named = [lead]
     for each in joined:
         if each.finding.text in {one.finding.text for one in named}:
@@ -69,31 +110,25 @@ def _place_of(lead: Lead) -> str:
     return f"on rank {lead.rank}" if lead.added == 1 and lead.rank is not None else f"in {lead.added_rows}"
 
 
-def _cost(
-    parts: Sequence[Lead],
-    leads: Sequence[Lead],
-    ceilings: Sequence[Ceiling],
-    unranked: Sequence[Lead],
-    *,
-    is_consequence: bool,
-) -> Iterator[str]:
-    """Yield what a finding and those that are joined to it cost, of which measured time, unless its sentence does."""
-    lead = parts[0]
+def _cost(lead: Lead, less: Sequence[str], *, is_consequence: bool) -> Iterator[str]:
+    """Yield what a finding and its consequences cost, of which measured time, unless its sentence does.
+
+    `less` is what others explain or share of it.
+    """
     measured, whole = (format_scaled(each, Quantity.DURATION) for each in (lead.cost_ns, lead.whole_ns))
-    less = [*_explained(parts, leads, unranked), *_shared(parts, leads, ceilings)]
-    if not less and len(parts) == 1 and f"{measured} of {whole}" in plain_text(lead.sentence):
+    consequences = sum(each.rest for each in _consequences(lead))
+    if not less and not consequences and f"{measured} of {whole}" in plain_text(lead.sentence):
         return
-    counted = _time(lead, sum(each.own_rest for each in parts)) if less else measured
+    counted = _time(lead, lead.own_rest) if less else measured
     of = f"{whole} in all steps" if lead.is_of_steps else whole
-    if len(parts) > 1:
-        cost = f"Together that costs {_time(lead, sum(each.own_rest for each in parts))} of {of}"
-    elif lead.added > 1 and not is_consequence:
+    if lead.added > 1 and not is_consequence:
         lose, to = ("lose", "to") if lead.is_ranked else ("spend", "on")
         cost = f"In total, {lead.added_rows} {lose} {counted} of {of} {to} this"
     else:
         cost = f"{'That is' if is_consequence or not lead.is_ranked else 'It costs'} {counted} of {of}"
-    alone = format_scaled(sum(each.cost_ns for each in parts), Quantity.DURATION)
-    yield f"{cost}: {alone}, less {', and less '.join(less)}." if less else f"{cost}."
+    if consequences:
+        cost += f", and ranks that wait for it {_time(lead, consequences)}"
+    yield f"{cost}: {measured}, less {', and less '.join(less)}." if less else f"{cost}."
 
 
 def _explained(parts: Sequence[Lead], leads: Sequence[Lead], unranked: Sequence[Lead]) -> Iterator[str]:

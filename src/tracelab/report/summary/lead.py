@@ -38,7 +38,7 @@ class Lead:
     rank: int | None
     step: int | None
     sentence: str
-    """As HTML; `plain_text` strips it."""
+    """The cause and what it costs, as HTML; `plain_text` strips it."""
     advice: str
     matching: int
     """The rows that have the finding, of those that were `checked`."""
@@ -56,7 +56,9 @@ class Lead:
     """What other ranks lose to the same cause, or late ranks of the same cause: `rest` has their shares, too; the other
     figures are without them."""
     symptoms: tuple["Lead", ...] = ()
-    """Findings that this one explains and that open its text."""
+    """Findings that this one explains: its details begin with them."""
+    details: str = ""
+    """What it explains, its lesser causes, and how its cost is made, as HTML."""
     notes: tuple["Lead", ...] = ()
     """Findings about its rank that are not ranked: its text has them."""
 

@@ -20,6 +20,7 @@ _FIELDS: list[tuple[str, pa.DataType]] = [
     ("note", pa.string()),
     ("next", pa.string()),
     ("what_if", pa.string()),
+    ("details", pa.string()),
 ]
 
 
@@ -30,8 +31,9 @@ def summary_rows(summaries: Sequence[RunSummary]) -> pa.Table:
     `value`: ns or ratio. Of a figure a value of NULL is unknown, and `note` states what to record. Of a finding,
     `name` is the query, `value` the share of the run's measured time that is lost to it, `step_ns` that share of a
     step, `text` the sentence, `note` the advice, `next` the command that shows more, and `what_if` the one that replays
-    the run without the loss, where there is one. The note `program_start` has the length of the recorded start of a
-    program as `value`, and whether the figures include it as `text`.
+    the run without the loss, where there is one; `details` are what the finding explains and its lesser causes. The
+    note `program_start` has the length of the recorded start of a program as `value`, and whether the figures include
+    it as `text`.
     """
     rows: list[dict[str, object]] = []
     for each in summaries:
@@ -72,6 +74,7 @@ def summary_rows(summaries: Sequence[RunSummary]) -> pa.Table:
                 "note": plain_text(lead.advice) or None,
                 "next": lead.next_command,
                 "what_if": lead.what_if_command,
+                "details": plain_text(lead.details) or None,
             }
             for lead in (*each.leads, *each.unranked)
         ]

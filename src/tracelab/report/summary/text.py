@@ -245,7 +245,7 @@ def _lead_lines(number: int, lead: Lead, step_ns: float | None, width: int) -> I
         yield from _wrap(_describe_unranked(note), width, "     ")
     if lead.advice:
         yield from _wrap(plain_text(lead.advice), width, "     ")
-    yield from _wrap(f"Evidence: {lead.evidence}.", width, "     ")
+    yield from _wrap(f"Evidence: {lead.evidence}. {plain_text(lead.details)}".rstrip(), width, "     ")
     yield f"     Next: {lead.next_command}"
     if lead.what_if_command:
         yield f"     Without it: {lead.what_if_command}"
