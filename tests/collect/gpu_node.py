@@ -10,9 +10,10 @@ import pytest
 from tests.collect import fake_cuda
 from tracelab.collect.settings import Settings
 from tracelab.collect.train import train
+from tracelab.collect.workloads import find_workload
 
 FAKES = Path(__file__).parent / "fakes"
-TINY = {"device": "cuda", "steps": 2, "warmup": 1, "batch_size": 2, "sample_s": 0.0}
+TINY = {"device": "cuda", "steps": 2, "warmup": 1, "sample_s": 0.0}
 SMALL = {"transformer": {"context": "8", "width": "16", "layers": "1", "heads": "2", "vocabulary": "16"}}
 SMALL |= {
     "decoder": {"context": "16", "layers": "1", "vocabulary": "64"},
@@ -39,7 +40,8 @@ class GpuNode:
         logs = self.folder / f"{name}.calls"
         logs.mkdir()
         self.patch.setenv(fake_cuda.LOG, str(logs))
-        values = TINY | {"out": self.folder, "run": name, "set": SMALL.get(workload, {})} | options
+        batch = {"batch_size": 2} if find_workload(workload).uses("batch_size") else {}
+        values = TINY | batch | {"out": self.folder, "run": name, "set": SMALL.get(workload, {})} | options
         result = train(Settings(workload, **values))
         return GpuRun(result.folder, result.status, result.error, logs)
 

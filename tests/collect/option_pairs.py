@@ -1,5 +1,6 @@
 """Few settings that together have every pair of options, and the pairs that no valid settings have."""
 
+import functools
 import itertools
 import math
 import random
@@ -7,7 +8,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tracelab.collect.option_effects import check_effects
 from tracelab.collect.settings import Settings, validate_settings
+from tracelab.collect.workloads import find_workload
 from tracelab.errors import UsageError
 
 Pair = tuple[tuple[str, Any], tuple[str, Any]]
@@ -94,10 +97,13 @@ def _find_valid(generator: random.Random, axes: dict[str, tuple[Any, ...]], fixe
 def refusal(values: Row) -> str | None:
     """Return the sentence that refuses settings, or None for valid ones."""
     try:
-        validate_settings(Settings(**values))
+        check_effects(validate_settings(Settings(**values)), _find_workload(values["workload"]))
     except UsageError as error:
         return str(error)
     return None
+
+
+_find_workload = functools.cache(find_workload)
 
 
 def _all_pairs(axes: dict[str, tuple[Any, ...]]) -> Iterator[Pair]:

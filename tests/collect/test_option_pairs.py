@@ -158,6 +158,6 @@ def test_a_profiler_around_the_ranks_records_their_window(node, profiler, start,
 @pytest.mark.parametrize("profiler", ["none", "kineto", "nsys", "ncu"])
 def test_each_workload_ends_ok_or_in_a_sentence(node, workload, parallel, profiler):
     for window in ("step", "forward", "all"):
-        values = {"batch_size": 4, "workload": workload, "parallel": parallel, "profiler": profiler, "window": window}
+        values = {"workload": workload, "parallel": parallel, "profiler": profiler, "window": window}
         if refusal(values | {"device": "cuda"}) is None:
             end_of(node, values)

@@ -122,7 +122,9 @@ def test_a_path_of_the_user_s_own_is_written_down_nowhere(tmp_path: Path) -> Non
     own = tmp_path / "alone"
     own.mkdir()
     for name in ("mine", "yours"):
-        (own / f"{name}.py").write_text((CHECKOUT / "collectors" / "gemm.py").read_text())
+        (own / f"{name}.py").write_text(
+            "class Settings:\n    data_root: str = ''\ndef model(settings): ...\ndef workload(network): ...\n"
+        )
     workloads, weights = [f"{own}/mine.py", f"{own}/yours.py"], [f"{own}/a.pt", f"{own}/b.pt"]
     (tmp_path / "S.toml").write_text(
         f"[axes]\nworkload = {workloads}\nweights = {weights}\n[fixed]\ndata_root = '{own}'\n"

@@ -295,6 +295,9 @@ _CONTRADICTIONS: tuple[tuple[Callable[[Settings], bool], str], ...] = (
         lambda s: s.profiler != "kineto" and (s.memory or s.shapes or s.stacks or s.flops),
         "--memory, --shapes, --stacks and --flops need --profiler kineto",
     ),
+    (lambda s: s.profiler != "ncu" and bool(s.metrics), "--metrics needs --profiler ncu"),
+    (lambda s: s.profiler != "ncu" and s.clock_control != "none", "--clock-control needs --profiler ncu"),
+    (lambda s: s.optimizer != "sgd" and s.momentum != Settings.momentum, "--momentum needs --optimizer sgd"),
     (
         lambda s: s.window == "all" and (s.cycles > 1 or s.wait > 0 or s.active is not None),
         "--window all records the whole run; remove --active, --wait and --cycles",

@@ -13,6 +13,7 @@ from tracelab.collect import disk_errors, status
 from tracelab.collect import settings as options
 from tracelab.collect.machine import Sampler
 from tracelab.collect.nvidia import CaptureError
+from tracelab.collect.option_effects import check_effects, describe_disabled
 from tracelab.collect.process import rendezvous
 from tracelab.collect.process.launch import (
     Interrupted,
@@ -42,10 +43,11 @@ def train(settings: Settings, report: Callable[[str], None] = lambda _: None) ->
     Raises TracelabError if the run cannot start.
     """
     workload = find_workload(settings.workload)
+    check_effects(settings, workload)
     placement = place_ranks(settings)
     folder = placement.settings.out / (placement.settings.run or _name(placement, workload))
     profiler = _find_profiler(placement, folder)
-    report(f"{folder}: {_summary(placement)}")
+    report("; ".join(filter(None, (f"{folder}: {_summary(placement)}", describe_disabled(placement.settings)))))
     with contextlib.ExitStack() as held:
         is_first = placement.ranks[0] == 0
         if is_first:

@@ -28,6 +28,8 @@ class Workload:
     """Names that the file defines: model, data, truth …"""
     options: frozenset[str]
     """Fields of its Settings class."""
+    lists_options: bool = True
+    """Whether these are all: a class that is imported, or derived from another one, may have more."""
     default_model: str | None = None
 
     @property
@@ -78,7 +80,12 @@ def _inspect(path: Path) -> Workload:
     model = defaults.get("model")
     default = str(model.value) if isinstance(model, ast.Constant) and model.value is not None else None
     about = ast.get_docstring(tree) or ""
-    return Workload(path.stem, path, about, frozenset(parts), frozenset(defaults), default)
+    return Workload(path.stem, path, about, frozenset(parts), frozenset(defaults), _lists_options(tree), default)
+
+
+def _lists_options(tree: ast.Module) -> bool:
+    """Return whether the file defines a class Settings that is derived from no other one."""
+    return any(isinstance(node, ast.ClassDef) and node.name == "Settings" and not node.bases for node in tree.body)
 
 
 def _settings_defaults(tree: ast.Module) -> dict[str, ast.expr | None]:

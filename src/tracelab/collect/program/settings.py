@@ -65,15 +65,23 @@ def validate_program(settings: ProgramSettings) -> ProgramSettings:
     if settings.run is not None:
         check_run_name(settings.run)
     _check_executable(settings.command[0], settings.script)
+    _check_profilers(settings, validate_window(settings.window))
+    return settings
+
+
+def _check_profilers(settings: ProgramSettings, window: Window) -> None:
+    """Refuse options that no chosen profiler has."""
     options = settings.kineto
     if "kineto" not in settings.profilers and (options.memory or options.shapes or options.stacks or options.flops):
         raise UsageError("--memory, --shapes, --stacks and --flops need --profiler kineto")
-    if settings.profilers == ("none",) and settings.window != Window():
+    if "ncu" not in settings.profilers and settings.metrics:
+        raise UsageError("--metrics needs --profiler ncu")
+    if settings.profilers == ("none",) and window != Window():
         raise UsageError("--profiler none records no window; remove the options of the window, or choose a profiler")
-    window = validate_window(settings.window)
     if "ncu" in settings.profilers and not window.is_gated and (window.for_s or window.after_s):
         raise UsageError("ncu cannot record by seconds; choose --wait and --active, or no window")
-    return settings
+    if "nsys" in settings.profilers and not window.is_gated and window.cycles > 1:
+        raise UsageError("nsys records once by seconds; choose --wait and --active, or remove --cycles")
 
 
 def _check_executable(program: str, script: str | None) -> None:

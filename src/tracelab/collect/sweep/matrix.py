@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tracelab.collect import workloads
+from tracelab.collect.option_effects import check_effects
 from tracelab.collect.settings import OPTION_METADATA, Settings, validate_settings
 from tracelab.collect.sweep.naming import name_runs
 from tracelab.collect.sweep.values import parse_option
@@ -93,12 +94,14 @@ def _build_sweep(name: str, about: str, planned: Sequence[tuple[Options, int]], 
     order = dict.fromkeys(key for options, _ in planned for key in options)
     varied = tuple(key for key in order if len({repr(options.get(key)) for options, _ in planned}) > 1)
     picked = [{key: options[key] for key in varied if key in options} for options, _ in planned]
+    definitions = {each: workloads.find_workload(each) for each in {options["workload"] for options, _ in planned}}
     cells = []
     for (options, times), values, base in zip(planned, picked, name_runs(name, picked), strict=True):
         for repeat in range(times):
             run = f"{base}-r{repeat}" if repeat else base  # so that more repeats, added later, rename nothing
             settings = Settings(**options, sweep=name, repeat=repeat, run=run, out=out / name)
             try:
+                check_effects(settings, definitions[settings.workload])
                 cells.append(Cell(validate_settings(settings), values))
             except UsageError as error:
                 raise UsageError(f"cell {run}: {error}; remove the cell with [[exclude]]") from error

@@ -1,0 +1,63 @@
+"""Refuse options of `collect train` that have no effect on the workload, and name those that another one disables."""
+
+from collections.abc import Callable
+
+from tracelab.collect.settings import Settings, non_default_options
+from tracelab.collect.workloads import Workload
+from tracelab.errors import UsageError
+
+_FIELDS = ("model", "data", "data_root", "image_size")
+"""Options that only a field of the workload's Settings passes on."""
+_OF_TRAINING = (
+    *("data_fraction", "batch_size", "accumulate", "validate", "precision", "optimizer", "learning_rate", "momentum"),
+    *("weight_decay", "pretrained", "weights", "pin_memory", "workers", "compile", "compile_mode", "cuda_graphs"),
+    *("channels_last", "fsdp_precision", "fsdp_wrap", "fsdp_reshard"),
+)
+"""Options that the training loop applies; a workload without a model has those alone that its Settings have."""
+
+
+def check_effects(settings: Settings, workload: Workload) -> None:
+    """Raise UsageError for options that the workload does not read."""
+    unread = _unread_options(settings, workload)
+    if unread:
+        names = " and ".join(map(_spell, unread))
+        have, them = ("has", "it") if len(unread) == 1 else ("have", "them")
+        reason = "does not read" if workload.trains else "trains no model and does not read"
+        raise UsageError(f"{names} {have} no effect: {workload.name} {reason} {them}; remove {them}")
+    if not workload.trains and settings.parallel in ("dp", "fsdp") and "parallel" not in workload.options:
+        raise UsageError(
+            f"--parallel {settings.parallel} has no effect: {workload.name} has no model to distribute; "
+            "use --parallel ddp, which runs the workload in each rank"
+        )
+    if settings.pretrained and settings.weights is None and workload.trains and "weights" not in workload.parts:
+        raise UsageError(f"{workload.name} defines no weights(settings) for --pretrained; name a file with --weights")
+
+
+def describe_disabled(settings: Settings) -> str:
+    """Return in words which options have no effect beside others, as in the baseline of a comparison; "" if none."""
+    changed = non_default_options(settings)
+    return "; ".join(
+        f"{' and '.join(_spell(name) for name in disabled)} {'have' if len(disabled) > 1 else 'has'} no effect {reason}"
+        for is_disabling, names, reason in _DISABLED
+        if is_disabling(settings) and (disabled := [name for name in names if name in changed])
+    )
+
+
+_DISABLED: tuple[tuple[Callable[[Settings], bool], tuple[str, ...], str], ...] = (
+    (lambda s: s.profiler == "none", ("window", "active", "wait", "cycles"), "without a profiler"),
+    (lambda s: s.device != "cuda", ("pin_memory",), "without a GPU of NVIDIA or AMD"),
+    (lambda s: s.data == "synthetic", ("data_root",), "with --data synthetic"),
+)
+"""Conditions under which options have no effect, with the reason in words."""
+
+
+def _spell(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _unread_options(settings: Settings, workload: Workload) -> list[str]:
+    """Return the options that differ from their defaults and that the workload does not read, in their order."""
+    if not workload.lists_options:
+        return []
+    candidates = _FIELDS if workload.trains else _FIELDS + _OF_TRAINING
+    return [name for name in non_default_options(settings) if name in candidates and name not in workload.options]

@@ -1,0 +1,131 @@
+"""Options of collect train and collect run that have no effect are refused in one sentence."""
+
+import pytest
+
+from tracelab.collect.option_effects import check_effects, describe_disabled
+from tracelab.collect.program.settings import ProgramSettings, validate_program
+from tracelab.collect.recording.window import Window
+from tracelab.collect.settings import Settings, non_default_options, validate_settings
+from tracelab.collect.workloads import find_workload, list_workloads
+from tracelab.errors import UsageError
+
+SHIPPED = sorted(list_workloads())
+VALUES = {
+    "model": "resnet50",
+    "data": "cifar10",
+    "image_size": 64,
+    "data_fraction": 0.5,
+    "batch_size": 4,
+    "accumulate": 4,
+    "precision": "bf16",
+    "optimizer": "adam",
+    "learning_rate": 0.5,
+    "momentum": 0.5,
+    "weight_decay": 0.1,
+    **dict.fromkeys(("validate", "pin_memory", "compile", "cuda_graphs", "channels_last"), True),
+    "workers": 2,
+    "data_root": "data",
+    "weights": "file.pt",
+    "pretrained": True,
+    "compile_mode": "max-autotune",
+    "fsdp_precision": "policy",
+    "fsdp_wrap": "model",
+    "fsdp_reshard": "never",
+}
+READ = {
+    "gemm": {"precision"},
+    "triad": set(),
+    "copies": set(),
+    "streams": set(),
+    "collectives": set(),
+    "inference": {"model", "batch_size", "precision", "compile", "compile_mode"},
+    "transformer": VALUES.keys() - {"model", "data", "image_size", "data_root"},
+    "decoder": VALUES.keys() - {"data", "image_size", "data_root"},
+    "huggingface": VALUES.keys() - {"data", "image_size", "data_root"},
+    "image_classification": VALUES.keys(),
+}
+
+
+def refusal(workload, **options):
+    """Return the sentence that refuses options, or None."""
+    try:
+        check_effects(Settings(workload, **options), find_workload(workload))
+    except UsageError as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize("workload", SHIPPED)
+def test_each_option_that_a_workload_does_not_read_is_refused(workload):
+    refused = {name for name, value in VALUES.items() if "no effect: " in (refusal(workload, **{name: value}) or "")}
+    assert refused == VALUES.keys() - READ[workload]
+
+
+def test_all_such_options_are_in_one_sentence():
+    assert refusal("inference", accumulate=4, workers=1) == (
+        "--accumulate and --workers have no effect: inference trains no model and does not read them; remove them"
+    )
+    assert refusal("transformer", image_size=64) == (
+        "--image-size has no effect: transformer does not read it; remove it"
+    )
+
+
+def test_options_of_a_class_that_the_file_imports_are_unknown_and_not_refused(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("from gemm import Settings\ndef workload(settings): ...\n")
+    assert refusal(str(path), batch_size=4) is None
+    path.write_text("import gemm\nclass Settings(gemm.Settings): ...\ndef workload(settings): ...\n")
+    assert refusal(str(path), batch_size=4) is None
+    path.write_text("class Settings:\n    size: int = 1\ndef workload(settings): ...\n")
+    assert "--batch-size has no effect" in refusal(str(path), batch_size=4)
+
+
+def test_a_workload_without_a_model_is_not_distributed():
+    assert "gemm has no model to distribute; use --parallel ddp" in refusal("gemm", parallel="fsdp")
+    assert refusal("gemm", parallel="ddp") is None
+
+
+def test_pretrained_needs_weights_that_the_workload_names():
+    assert "decoder defines no weights(settings)" in refusal("decoder", pretrained=True)
+    assert refusal("image_classification", pretrained=True) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"profiler": "kineto", "metrics": ("x",)}, "--metrics needs --profiler ncu"),
+        ({"profiler": "kineto", "clock_control": "base"}, "--clock-control needs --profiler ncu"),
+        ({"optimizer": "adam", "momentum": 0.5}, "--momentum needs --optimizer sgd"),
+    ],
+)
+def test_an_option_of_a_profiler_or_an_optimizer_needs_it(options, sentence):
+    with pytest.raises(UsageError, match=sentence):
+        validate_settings(Settings("decoder", **options))
+
+
+def test_options_that_others_disable_are_named():
+    settings = Settings("decoder", device="cpu", active=5, cycles=2, pin_memory=True)
+    assert describe_disabled(settings) == (
+        "--active and --cycles have no effect without a profiler; "
+        "--pin-memory has no effect without a GPU of NVIDIA or AMD"
+    )
+    own = Settings("image_classification", device="cuda", profiler="kineto", active=5, pin_memory=True, data_root="d")
+    assert describe_disabled(own) == "--data-root has no effect with --data synthetic"
+    assert not describe_disabled(Settings("decoder", device="cpu"))
+
+
+def test_a_program_that_no_ncu_measures_has_no_metrics():
+    with pytest.raises(UsageError, match="--metrics needs --profiler ncu"):
+        validate_program(ProgramSettings(("python",), ("kineto", "none"), metrics=("x",)))
+    assert validate_program(ProgramSettings(("python",), ("kineto", "ncu"), metrics=("x",))).metrics == ("x",)
+
+
+def test_nsys_by_seconds_records_once():
+    window = Window(after_s=1, cycles=2)
+    with pytest.raises(UsageError, match="nsys records once by seconds"):
+        validate_program(ProgramSettings(("python",), ("nsys",), window))
+    assert validate_program(ProgramSettings(("python",), ("kineto",), window)).window.cycles == 2
+
+
+def test_values_of_this_file_differ_from_the_defaults():
+    assert non_default_options(Settings("gemm", **VALUES)).keys() == VALUES.keys()
