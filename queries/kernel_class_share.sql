@@ -28,6 +28,8 @@
 -- longest_kernel = "Name of its kernels with the longest durations, added up."
 -- longest_kernel_ns = "Durations of the executions of longest_kernel, added up."
 -- unaligned_ns = "Durations of matrix products on tensor cores that load one or two elements at once (align1, align2), added up."
+-- layout_ns = "Durations of kernels that only convert between the layouts NCHW and NHWC, added up; they are convolutions by class."
+-- layout_kernels = "Executions of these kernels."
 -- [report]
 -- section = "kernels"
 -- order = 1
@@ -67,6 +69,13 @@
 -- every = "{where}: matrix products on tensor cores that load one or two elements at once, because a size is no multiple of 16 bytes, take {unaligned_ns of kernel_sum_ns} of the kernel time."
 -- advice = "Pad the sizes, such as heads, sequence and vocabulary, to multiples of 8 elements in bf16 and fp16, of 4 in TF32. An aligned kernel takes less than half as long, so half of the time is the cost here."
 -- [[report.findings]]
+-- when = "layout_ns > 0.05 * nullif(kernel_sum_ns, 0)"
+-- by = "layout_ns"
+-- cost = { ns = "layout_ns", rows = "layout_ns > 0", adds = true, topics = ["kernels"], detail = 1 }
+-- text = "[{where}: ]{layout_kernels} kernels that only convert between the layouts NCHW and NHWC for convolutions take {layout_ns of kernel_sum_ns} of the kernel time."
+-- every = "{where}: kernels that only convert between the layouts NCHW and NHWC for convolutions take {layout_ns of kernel_sum_ns} of the kernel time."
+-- advice = "Keep the model and its input in NHWC, which convolutions on tensor cores read: `to(memory_format=torch.channels_last)` of both, in 3-D `torch.channels_last_3d`."
+-- [[report.findings]]
 -- when = "class not in ('communication', 'softmax') and unaligned_ns = 0 and longest_kernel_ns > 0.25 * nullif(window_ns, 0)"
 -- by = "longest_kernel_ns"
 -- cost = { ns = "longest_kernel_ns", rows = "class not in ('communication', 'softmax') and unaligned_ns = 0", topics = ["kernels"], detail = 1, ranked = false }
@@ -104,7 +113,9 @@ sums as (
         sum(dur_ns) as dur_ns,
         arg_max(name, (dur_ns, name)) as longest_kernel,
         max(dur_ns) as longest_kernel_ns,
-        coalesce(sum(dur_ns) filter (is_unaligned_product(name)), 0) as unaligned_ns
+        coalesce(sum(dur_ns) filter (is_unaligned_product(name)), 0) as unaligned_ns,
+        coalesce(sum(dur_ns) filter (is_layout_conversion(name)), 0) as layout_ns,
+        coalesce(sum(kernels) filter (is_layout_conversion(name)), 0)::bigint as layout_kernels
     from by_name
     group by run, rank, device, part
 ),
@@ -131,7 +142,9 @@ select
     s.unclassified_ns / nullif(s.kernel_sum_ns, 0) as unclassified_ratio,
     s.longest_kernel,
     as_bigint(s.longest_kernel_ns) as longest_kernel_ns,
-    as_bigint(s.unaligned_ns) as unaligned_ns
+    as_bigint(s.unaligned_ns) as unaligned_ns,
+    as_bigint(s.layout_ns) as layout_ns,
+    s.layout_kernels
 from shares as s
 left join solo_time('kinds') as a
     on s.run = a.run and s.rank = a.rank and s.device is not distinct from a.device and s.part = a.part

@@ -38,3 +38,8 @@ create or replace macro is_unaligned_product(name) as
     regexp_matches(
         name, '(?i)cutlass.*tensorop.*gemm.*align[12](?:\D|$)|xmma_gemm.*_tensor\d+x\d+x\d+.*aligna[12](?:\D|$)'
     );
+
+-- is_layout_conversion(name): a kernel of cuDNN or MIOpen that only transposes between the layouts NCHW and NHWC for a
+-- convolution beside it.
+create or replace macro is_layout_conversion(name) as
+    regexp_matches(name, '(?i)nchwToNhwc|nhwcToNchw|^batched_transpose_');

@@ -57,6 +57,15 @@ def test_findings_of_recorded_runs_do_not_count_time_twice(found: dict[str, RunS
             assert each.rest >= each.share / 2
 
 
+def test_layout_conversions_beside_convolutions_name_channels_last(found: dict[str, RunSummary]) -> None:
+    """Of 660.6 ms: 633 kernels nchwToNhwc and nhwcToNchw of 15.12 ms."""
+    (layouts,) = (each for each in found["nccl_data"].leads if "NCHW" in each.sentence)
+    assert (layouts.cost_ns, layouts.added, layouts.rank) == (15_120_910, 1, 0)
+    assert layouts.rest == pytest.approx(15_120_910 / layouts.whole_ns)
+    assert plain_text(layouts.sentence).startswith("633 kernels that only convert between the layouts NCHW and NHWC")
+    assert "torch.channels_last" in plain_text(layouts.advice)
+
+
 def test_each_finding_of_recorded_runs_takes_three_sentences_at_most(found: dict[str, RunSummary]) -> None:
     sentences = [plain_text(each.sentence) for summary in found.values() for each in summary.leads]
     assert len(sentences) >= 20
