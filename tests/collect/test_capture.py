@@ -58,6 +58,28 @@ class Diary:
         self._note(f"{name}>")
 
 
+@pytest.mark.parametrize(
+    ("steps", "requested", "note"),
+    [
+        (11, 3, None),
+        (10, 3, "only 2 of 3 steps of recording 2 of 2 were recorded before the run ended"),
+        (8, 3, "only 1 of 2 recordings began before the run ended"),
+        (4, 3, "only 1 of 3 steps of recording 1 of 2 were recorded before the run ended"),
+        (3, 3, None),  # no recording began, which is an error of its own
+    ],
+)
+def test_what_a_run_did_not_record_is_in_a_note(steps: int, requested: int, note: str | None) -> None:
+    assert Schedule("step", first=3, active=3, wait=2, cycles=2).describe_unfilled(steps, requested) == note
+
+
+def test_more_steps_than_the_run_has_are_in_a_note() -> None:
+    """The schedule of ten steps holds at most ten; --active 40 requested more."""
+    windows = Schedule("step", first=2, active=10, wait=0, cycles=1)
+    assert windows.describe_unfilled(12, 40) == "only 10 of 40 steps were recorded before the run ended"
+    assert windows.describe_unfilled(12, 10) is None
+    assert Schedule("all", first=2, active=10, wait=0, cycles=1).describe_unfilled(5, 10) is None
+
+
 def kept(windows: Schedule, steps: int) -> list[str]:
     diary = Diary()
     capture = StepCapture(windows, diary, Cancellation())

@@ -55,10 +55,17 @@ def test_a_graph_without_a_whole_batch_is_refused(node, parallel):
 
 
 def test_an_epoch_of_fewer_steps_than_requested_is_noted(node):
-    run = node.train(batch_size=2, data_fraction=0.005, steps=10)
+    run = node.train(batch_size=2, data_fraction=0.005, steps=10, profiler="kineto", active=5)
     assert (run.status, len([row for row in run.rows("steps") if row["phase"] == "train"])) == ("ok", 3)
     assert run.json["short_epoch"] == "an epoch has 3 steps, fewer than --steps 10: a rank has 5 samples"
+    assert run.json["ranks"]["0"]["note"] == "only 3 of 5 steps were recorded before the run ended"
     assert node.train(steps=10).json.get("short_epoch") is None
+
+
+def test_a_run_that_ends_before_its_window_is_an_error(node):
+    run = node.train(batch_size=2, data_fraction=0.005, steps=10, profiler="kineto", wait=3)
+    reason = "the run ended after 4 steps, warm-up included, before the window opened at step 4; "
+    assert (run.status, run.error) == ("profiler_error", f"{reason}lower --wait, or use more data")
 
 
 def test_more_ranks_than_gpus_are_refused(node, monkeypatch):

@@ -82,7 +82,7 @@ def finish_run(
         write_json(folder / RUN_JSON, final)
     except OSError as problem:
         raise TracelabError(f"{folder / RUN_JSON}: cannot be written: {problem.strerror}; the run is lost") from problem
-    note = final.get("short_epoch") or _join_notes(outcomes)
+    note = "; ".join(filter(None, (final.get("short_epoch"), _join_notes(outcomes)))) or None
     return Result(
         folder,
         final_status,

@@ -115,6 +115,11 @@ class StepCapture:
         """Time that the profiler took between steps."""
 
     @property
+    def steps(self) -> int:
+        """Steps that have begun, warm-up included."""
+        return self._step + 1
+
+    @property
     def is_recording(self) -> bool:
         """Whether a window of steps is being recorded; the harness postpones its own work until it closes."""
         return self._recording and self._schedule.window != "all" and not isinstance(self._profiler, NoProfiler)

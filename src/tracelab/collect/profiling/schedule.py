@@ -34,6 +34,20 @@ class Schedule:
         cycle = self.cycle(step)
         return cycle is not None and (self.window != "step" or step == cycle[-1])
 
+    def describe_unfilled(self, steps: int, requested: int) -> str | None:
+        """Return in words what a run of so many steps did not record of the requested steps; None if nothing."""
+        begins = [self.first + number * (self.wait + self.active) for number in range(self.cycles)]
+        begun = [step for step in begins if step < steps]
+        if self.window == "all" or not begun:
+            return None
+        recorded = min(steps - begun[-1], self.active)
+        if recorded < requested:
+            of = f" of recording {len(begun)} of {self.cycles}" if self.cycles > 1 else ""
+            return f"only {recorded} of {requested} steps{of} were recorded before the run ended"
+        if len(begun) < self.cycles:
+            return f"only {len(begun)} of {self.cycles} recordings began before the run ended"
+        return None
+
     @property
     def files(self) -> int:
         """Number of files of a profiler that writes one per recording."""

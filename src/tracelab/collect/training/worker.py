@@ -29,7 +29,7 @@ from tracelab.collect.process.launch import GRACE_S, PARENT_PIPE, SAVE_S, SAVING
 from tracelab.collect.process.launcher_env import Job
 from tracelab.collect.profiling.capture import NoProfiler, NvtxRanges, Profiler, ProfilerError, StepCapture
 from tracelab.collect.profiling.kineto import Kineto
-from tracelab.collect.profiling.schedule import build_schedule
+from tracelab.collect.profiling.schedule import Schedule, build_schedule
 from tracelab.collect.run_folder import write_json
 from tracelab.collect.training import data_loading, fp8, materialize, model_setup, parallelism
 from tracelab.collect.training.loop import PreparedWorkload, TrainingLoop
@@ -148,13 +148,16 @@ def _run_task(task: RankTask, outcome: dict[str, Any], cancellation: Cancellatio
     random.seed(options.seed)
     model_setup.set_precision(torch, options.precision)
     profiler = _profiler(torch, task)
-    capture = StepCapture(build_schedule(options), profiler, cancellation)
+    schedule = build_schedule(options)
+    capture = StepCapture(schedule, profiler, cancellation)
     log = StepLog(context, task.folder)
     try:
         with capture.run(), model_setup.process_group(context, task.init_method):
             work = _prepare_workload(module, context, outcome)
             write_json(task.scratch / PARTIAL_OUTCOME, outcome)
             TrainingLoop(context, work, capture, log).run()
+        if isinstance(profiler, Kineto):
+            _check_recorded(capture, schedule)
     except BaseException:
         with contextlib.suppress(RuntimeError, OSError):  # of a failed GPU; the first error is the one to report
             log.peak(None, None)
@@ -163,9 +166,21 @@ def _run_task(task: RankTask, outcome: dict[str, Any], cancellation: Cancellatio
         cancellation.disable()
         unsaved = _describe_unsaved(capture.unsaved, task)
         outcome |= {"steps": log.steps_written, "windows": capture.recorded, "unsaved": unsaved}
+        unfilled = schedule.describe_unfilled(capture.steps, options.active or schedule.active)
         if isinstance(profiler, Kineto):
-            outcome |= profiler.describe()
+            outcome |= profiler.describe(unfilled)
+        elif unfilled and not isinstance(profiler, NoProfiler):
+            outcome["note"] = unfilled
         log.close()
+
+
+def _check_recorded(capture: StepCapture, schedule: Schedule) -> None:
+    """Raise ProfilerError where the run ended before its window."""
+    if not capture.recorded:
+        raise ProfilerError(
+            f"the run ended after {capture.steps} steps, warm-up included, before the window opened at step "
+            f"{schedule.first}; lower --wait, or use more data"
+        )
 
 
 def _describe_unsaved(unsaved: Exception | None, task: RankTask) -> str | None:
