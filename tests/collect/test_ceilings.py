@@ -4,6 +4,7 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -13,10 +14,10 @@ from tests.readers.small import ingest_paths
 from tracelab.cli import main
 from tracelab.collect.ceilings import rows
 from tracelab.collect.ceilings.links import COLLECTIVES
-from tracelab.collect.ceilings.run import at_work, refuse_shared_node
+from tracelab.collect.ceilings.run import Result, Target, _Session, at_work, refuse_shared_node
 from tracelab.collect.ceilings.sizes import MIB, SIZES, Sizes
-from tracelab.collect.ceilings.timing import Times
-from tracelab.collect.machine import Gpu
+from tracelab.collect.ceilings.timing import Bench, Times
+from tracelab.collect.machine import Gpu, Sampler
 from tracelab.errors import UsageError
 from tracelab.store import session
 
@@ -230,6 +231,7 @@ def test_ceilings_of_a_processor_end_in_a_run_folder_that_ingests(tmp_path: Path
     done = CliRunner().invoke(main, [*words, "--out", str(tmp_path / "runs"), "--run", "c"])
     assert (done.exit_code, "21 figures" in done.stderr) == (0, True)
     assert "gemm_tf32: not measured: a processor has no TF32" in done.stderr
+    assert "roofline, mfu and op_flop compare GPUs alone; figures of a CPU are in the table ceilings" in done.stderr
     lab = ingest_paths(tmp_path, [tmp_path / "runs"], run=None)
     con = session.connect(lab.store)
     assert con.sql("select workload, status, gpus from runs").fetchall() == [("ceilings", "ok", 0)]
@@ -249,6 +251,19 @@ def test_ceilings_of_a_processor_end_in_a_run_folder_that_ingests(tmp_path: Path
     ]
     assert con.sql("select count(*) from ceilings where sustained > 0 and warmup_s = 0.02").fetchall() == [(11,)]
     assert con.sql("select count(*) > 0 from host_samples").fetchall() == [(True,)]
+
+
+def test_figures_whose_median_is_far_below_the_best_are_counted(tmp_path: Path) -> None:
+    session = _Session(Sampler(tmp_path / "samples", 0.0), lambda _row: None)
+    target = Target(Bench(SimpleNamespace(), SimpleNamespace(type="cpu"), SIZES["cpu", True]), "CPU")
+    for median in (79.9, 80.0, 100.0):
+        session._write({"metric": "dram_copy", "best": 100.0, "median": median}, target, 0.0, {})
+    session.lines.close()
+    result = Result(tmp_path, "ok", None, session.figures, {}, varying=session.varying)
+    assert result.notes == [
+        "1 of 3 figures vary: their median is below 80 % of the best; measure again on an idle machine"
+    ]
+    assert not Result(tmp_path, "ok", None, 3, {}).notes
 
 
 def test_several_tasks_of_a_node_do_not_measure_it_at_the_same_time() -> None:

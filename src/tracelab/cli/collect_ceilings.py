@@ -48,13 +48,16 @@ def command(*, only: tuple[str, ...], gpus: int | None, **options: Any) -> None:
 
     Writes the best and the median of repeated measurements on random data, and the median under continuous load after a
     warm-up, with GPU clock, power limit and throttle reasons. Rooflines use the sustained median, of the same GPU where
-    it was measured, else of its model. Under srun, start one task per node.
+    it was measured, else of its model; figures of a CPU are in the table ceilings alone. Under srun, start one task per
+    node.
     """
     from tracelab.collect.ceilings.run import PARTS, CeilingOptions, measure
 
     result = measure(CeilingOptions(parts=only or PARTS, ranks=gpus, **options), lambda row: print_lines(_line(row)))
     for part, reason in result.skipped.items():
         print_lines(f"tracelab: {part}: not measured: {reason}", err=True)
+    for note in result.notes:
+        print_lines(f"tracelab: {note}", err=True)
     error = f"; {result.error}" if result.error else ""
     print_lines(f"{result.folder}: {result.figures} figures, {result.status}{error}", err=True)
     if result.interrupted is not None:

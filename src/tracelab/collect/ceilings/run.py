@@ -26,6 +26,8 @@ from tracelab.errors import TracelabError, UsageError
 from tracelab.run_names import check_run_name
 
 PARTS = ("stream", "l2", "gemm", "copies", "p2p", "collectives")
+STEADY_RATIO = 0.8
+"""Least ratio of the median to the best of a figure that nothing disturbs."""
 _SAMPLE_S = 0.2
 _CPU_RANKS = 2
 
@@ -55,6 +57,22 @@ class Result:
     figures: int
     skipped: dict[str, str]
     interrupted: int | None = None
+    varying: int = 0
+    """Figures whose median is far below the best: other work disturbed them."""
+    is_cpu: bool = False
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the figures must know, in sentences."""
+        notes = []
+        if self.varying:
+            notes.append(
+                f"{self.varying} of {self.figures} figures vary: their median is below {100 * STEADY_RATIO:g} % of the "
+                "best; measure again on an idle machine"
+            )
+        if self.is_cpu and self.figures:
+            notes.append("roofline, mfu and op_flop compare GPUs alone; figures of a CPU are in the table ceilings")
+        return notes
 
 
 @dataclass(frozen=True)
@@ -92,7 +110,8 @@ def measure(options: CeilingOptions, report: Callable[[Row], None] = lambda _row
         final = {"status": status, "error": error, "ended_at": datetime.now(UTC).isoformat()}
         tags = {"throttle_reasons": ", ".join(sorted(session.throttled)) or "none"} if targets[0].card else {}
         write_json(folder / RUN_JSON, run_json | final | {"tags": tags, "not_measured": session.skipped})
-        return Result(folder, status, error, session.figures, session.skipped, signal)
+        is_cpu = not targets[0].bench.cuda
+        return Result(folder, status, error, session.figures, session.skipped, signal, session.varying, is_cpu)
 
 
 def refuse_shared_node(environment: Mapping[str, str]) -> None:
@@ -129,6 +148,7 @@ class _Session:
         self.skipped: dict[str, str] = {}
         self.throttled: set[str] = set()
         self.figures = 0
+        self.varying = 0
         self._sampler, self._report = sampler, report
         self._host = read_host()
 
@@ -204,6 +224,7 @@ class _Session:
             self.skipped.setdefault(row["metric"], row["skipped"])
             return
         self.figures += 1
+        self.varying += common["median"] < STEADY_RATIO * common["best"]
         self._report(common)
 
 
