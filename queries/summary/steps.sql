@@ -31,6 +31,6 @@ recorded as materialized (  -- each step is its own process: their times were me
 no_work as (
     select run, id as step_id, start_ns, end_ns from recorded limit 0
 )
-select run, rank, place, step_ns, number, left_out from counted_steps_alone('all_steps', 'work')
+select run, rank, place, step_ns, number, left_out, true as is_marked from counted_steps_alone('all_steps', 'work')
 union all
-select run, rank, place, step_ns, number, left_out from counted_steps_alone('recorded', 'no_work')
+select run, rank, place, step_ns, number, left_out, false from counted_steps_alone('recorded', 'no_work')

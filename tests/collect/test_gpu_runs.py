@@ -58,6 +58,7 @@ def test_an_epoch_of_fewer_steps_than_requested_is_noted(node):
     run = node.train(batch_size=2, data_fraction=0.005, steps=10, profiler="kineto", active=5)
     assert (run.status, len([row for row in run.rows("steps") if row["phase"] == "train"])) == ("ok", 3)
     assert run.json["short_epoch"] == "an epoch has 3 steps, fewer than --steps 10: a rank has 5 samples"
+    assert (run.json["ranks"]["0"]["steps"], run.json["ranks"]["0"]["recorded_steps"]) == (3, 3)
     assert run.json["ranks"]["0"]["note"] == "only 3 of 5 steps were recorded before the run ended"
     assert node.train(steps=10).json.get("short_epoch") is None
 

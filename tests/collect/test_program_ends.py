@@ -37,7 +37,7 @@ pytestmark = [needs_torch, pytest.mark.usefixtures("_forked_programs")]
     [
         ("import torch; print('done'); sys.exit(3)", 3, "ended with exit code 3"),
         ("import torch; print('done'); raise KeyError('height')", 1, "KeyError: 'height'"),
-        ("import torch; print('done'); os._exit(4)", 4, "ended with exit code 4; 0 steps, 1 trace"),
+        ("import torch; print('done'); os._exit(4)", 4, "ended with exit code 4; 0 steps taken, 1 trace"),
         ("import torch; print('done'); os.kill(os.getpid(), 9)", 137, "killed by SIGKILL; its recording is lost"),
         ("import torch; ctypes.CDLL(None)._exit(0)", 1, "the process ended by exec or a library's _exit"),
     ],

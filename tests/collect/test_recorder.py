@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -67,6 +67,7 @@ def test_writing_the_record_is_no_part_of_a_step() -> None:
     recorder.finish()
     assert log.calls == ["prepare", "start", "change", "ProfilerStep#1", "stop", "save", "change"]
     assert [row["step"] for row in log.rows] == [1, 2, 3]
+    assert (recorder.steps, recorder.recorded_steps) == (4, 1)
     assert all(0 <= row["dur_ns"] < _PAUSE_S * 1e9 / 2 for row in log.rows)
 
 
@@ -83,6 +84,7 @@ def test_a_request_counts_that_was_made_while_the_process_started(
         recorder.step()
     recorder.finish()
     assert [call for call in log.calls if call.startswith("ProfilerStep")] == recorded
+    assert recorder.recorded_steps == len(recorded)
 
 
 @pytest.mark.parametrize("steps", [0, 2])
@@ -95,6 +97,16 @@ def test_a_recording_without_steps_is_noted(steps: int, *, in_block: bool, missi
         recorder.step()
     recorder.finish()
     assert recorder.note == (None if steps else f"{missing} within the recording, so it has no steps")
+
+
+@pytest.mark.parametrize(("in_block", "recorded"), [(False, 2), (True, 3)])
+def test_the_start_of_a_program_is_no_recorded_step(*, in_block: bool, recorded: int) -> None:
+    recorder = Recorder(Window(), cast("Any", Log()), StepTimes(lambda: cast("Any", Log())), begins_with_step=in_block)
+    recorder.begin()
+    for _ in range(3):
+        recorder.step()
+    recorder.finish()
+    assert (recorder.steps, recorder.recorded_steps) == (3, recorded)
 
 
 def test_a_program_that_ends_in_another_thread_at_the_end_of_a_step_is_saved() -> None:

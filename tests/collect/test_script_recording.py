@@ -45,7 +45,10 @@ def run_case(tmp_path: Path, run_script):
         assert (folder / "run.json").exists(), errors
         content = json.loads((folder / "run.json").read_text())
         explanation = f"; {content['error']}" if content["error"] else ""
-        assert f"tracelab: {folder}: {content['status']}{explanation}; {content['ranks']['0']['steps']} steps" in errors
+        assert (
+            f"tracelab: {folder}: {content['status']}{explanation}; {content['ranks']['0']['steps']} steps taken"
+            in errors
+        )
         return Result(folder, content["status"], content["error"])
 
     return run
@@ -56,6 +59,7 @@ def test_a_window_of_steps_is_recorded(run_case, case, steps) -> None:
     result = run_case(case)
     assert (result.status, result.error, recorded_steps(result)) == ("ok", None, steps)
     assert names(result)["aten::addmm"] == len(steps)
+    assert described(result)["ranks"]["0"]["recorded_steps"] == len(steps)
     assert [row["step"] for row in step_rows(result)] == list(range(8))
     content = described(result)
     assert (content["profiler"], content["world_size"]) == ("kineto", 1)

@@ -346,10 +346,10 @@ def test_waiting_for_data_on_the_cpu_is_a_share_of_the_window_as_other_findings_
     assert [(each.query, each.rest) for each in found.leads] == [("data_loader_wait", 0.45), ("cpu_breakdown", 0.39)]
     assert "450 ns of 1.000 µs" in found.leads[0].sentence.replace("\u00a0", " ")
     (waiting,) = (each for each in found.figures if each.name == "waiting for data")
-    assert (waiting.value, waiting.note) == (0.9, "of 10 train steps, as the loop measured")
+    assert (waiting.value, waiting.note) == (0.9, "of 10 timed steps, as the loop measured")
     (of_trace,) = summarize(build_store(tmp_path / "traced", {name: tables[name] for name in ("annotations", "ops")}))
     (waiting,) = (each for each in of_trace.figures if each.name == "waiting for data")
-    assert (waiting.value, waiting.note) == (0.75, "of 3 steps")
+    assert (waiting.value, waiting.note) == (0.75, "of 3 recorded steps")
 
 
 def broadcast_of(entries: dict[int, int]) -> dict[str, list[dict[str, Any]]]:

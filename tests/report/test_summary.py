@@ -584,7 +584,7 @@ def test_steps_in_which_no_gpu_works_are_left_out_of_the_step_time(tmp_path: Pat
     step_time = next(each for each in found.figures if each.name == "step time")
     assert (step_time.value, step_time.note) == (
         75,
-        "median of 2 steps, 50 ns to 100 ns; left out: 1 without recorded GPU work",
+        "median of 2 recorded steps, 50 ns to 100 ns; left out: 1 without recorded GPU work",
     )
 
 
@@ -602,7 +602,7 @@ def test_the_step_time_is_that_of_a_comparison_without_first_and_cut_off_last_st
     compared = tracelab.open(store).compare("a", "b").comparison.main
     assert compared.metric == "step_time"
     assert (found["a"].value, found["b"].value) == (compared.base, compared.candidate) == (10_000, 11_000)
-    assert found["a"].note == "median of 3 steps, 10.00 µs to 10.00 µs; left out: 2 first or last"
+    assert found["a"].note == "median of 3 recorded steps, 10.00 µs to 10.00 µs; left out: 2 first or last"
 
 
 @pytest.mark.usefixtures("figures_alone")
@@ -614,8 +614,8 @@ def test_the_step_time_beside_a_comparison_is_of_its_steps(tmp_path: Path) -> No
         alone, beside = (summarize_module.summarize_answers(session, answers, compared=each) for each in (False, True))
     notes = [summaries[0].figures[0].note for summaries in (alone, beside)]
     assert notes == [
-        "median of 3 steps, 10.00 µs to 10.00 µs; left out: 2 first or last",
-        "median of 2 steps, 10.00 µs to 10.00 µs; left out: 3 more than the shortest recording has",
+        "median of 3 recorded steps, 10.00 µs to 10.00 µs; left out: 2 first or last",
+        "median of 2 recorded steps, 10.00 µs to 10.00 µs; left out: 3 more than the shortest recording has",
     ]
 
 
@@ -631,7 +631,7 @@ def test_steps_of_a_run_folder_count_without_first_and_last_too(tmp_path: Path) 
     (found,) = summarize(store)
     assert (found.figures[0].value, found.figures[0].note) == (
         120,
-        "median of 3 steps on 2 ranks, 100 ns to 140 ns; left out: 2 first or last",
+        "median of 3 timed steps on 2 ranks, 100 ns to 140 ns; left out: 2 first or last",
     )
 
 

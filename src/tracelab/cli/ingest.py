@@ -166,7 +166,12 @@ def _run_line(run: str, results: list[FileResult]) -> str:
     if all(result.status == "unchanged" for result in results):
         return f"{run}: already in the store ({files})"
     counts = sorted(((table, count) for table, count in rows.items() if table not in _NOT_EVENTS), key=lambda c: -c[1])
-    return f"{run}: {files}; " + (", ".join(f"{count:,} {table}" for table, count in counts) or "no events")
+    return f"{run}: {files}; " + (", ".join(_count_rows(table, count) for table, count in counts) or "no events")
+
+
+def _count_rows(table: str, count: int) -> str:
+    """Return the rows of a table in words; those of `steps` are not all steps that a program took."""
+    return f"{count:,} rows of steps" if table == "steps" else f"{count:,} {table}"
 
 
 def _diagnostic_lines(results: list[FileResult]) -> Iterator[str]:

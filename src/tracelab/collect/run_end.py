@@ -95,15 +95,24 @@ def finish_run(
 
 
 def _count_recorded(outcomes: Mapping[int, Mapping[str, Any]]) -> str:
-    """Return in words how many steps the ranks took, and how many traces they wrote."""
-    steps = sorted({outcome["steps"] for outcome in outcomes.values() if outcome.get("steps") is not None})
+    """Return in words how many steps the ranks took and recorded, and how many traces they wrote."""
+    steps = _distinct(outcomes, "steps")
     if not steps:
         return ""
     traces = sum(len(outcome.get("files") or ()) for outcome in outcomes.values())
-    spread = f"{steps[0]} to {steps[-1]}" if len(steps) > 1 else str(steps[0])
+    recorded = _distinct(outcomes, "recorded_steps") if steps != [0] else []
     ranks = f" on {len(outcomes)} ranks" if len(outcomes) > 1 else ""
     written = f", {traces} trace{'s' * (traces != 1)}" if traces else ""
-    return f"{spread} step{'s' * (steps != [1])}{ranks}{written}"
+    of_them = f", {_span(recorded)} of them recorded" if recorded else ""
+    return f"{_span(steps)} step{'s' * (steps != [1])} taken{ranks}{of_them}{written}"
+
+
+def _distinct(outcomes: Mapping[int, Mapping[str, Any]], name: str) -> list[int]:
+    return sorted({outcome[name] for outcome in outcomes.values() if outcome.get(name) is not None})
+
+
+def _span(numbers: list[int]) -> str:
+    return f"{numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else str(numbers[0])
 
 
 def _join_notes(outcomes: Mapping[int, Mapping[str, Any]]) -> str | None:

@@ -117,7 +117,19 @@ def _rank(outcome: Mapping[str, Any], environment: Mapping[str, str]) -> dict[st
 
     A NCCL_SOCKET_IFNAME that one node lacks slows all of them.
     """
-    kept = ("status", "error", "host", "gpus", "steps", "windows", "kernels", "copies", "seconds", "note")
+    kept = (
+        "status",
+        "error",
+        "host",
+        "gpus",
+        "steps",
+        "recorded_steps",
+        "windows",
+        "kernels",
+        "copies",
+        "seconds",
+        "note",
+    )
     own = outcome.get("environment", environment)
     differing = {name: own.get(name) for name in sorted({*own, *environment}) if own.get(name) != environment.get(name)}
     described = {name: outcome[name] for name in kept if outcome.get(name) is not None}

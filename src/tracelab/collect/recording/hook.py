@@ -182,6 +182,7 @@ class ProgramRecording:
             "world_size": rank.world_size,
             "local_rank": rank.local_rank,
             "steps": recorder.steps,
+            "recorded_steps": None if isinstance(self._profiler, ProgramWithoutProfiler) else recorder.recorded_steps,
             "windows": recorder.windows,
             "recording": recorder.is_recording,
             "requested": recorder.is_requested,

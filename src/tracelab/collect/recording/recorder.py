@@ -63,6 +63,8 @@ class Recorder:
         self.times = steps
         self.steps = 0
         """Steps that have ended."""
+        self.recorded_steps = 0
+        """Steps that were recorded from their begin to their end, in all recordings."""
         self.windows = 0
         """Recordings that were begun."""
         self.problem: Exception | None = None
@@ -188,6 +190,7 @@ class Recorder:
         with self._lock, self._owner.hold():
             is_owner = self._owner.is_current
             if is_owner:
+                self.recorded_steps += self._mark is not None and self._mark_name != PROGRAM_START
                 self._unmark()
             self.times.end(now_ns, self._overhead_ns)
             self._overhead_ns = 0
@@ -306,7 +309,7 @@ class Recorder:
                 "began before, did not end it; choose a window of steps, such as wait 1 and active 10"
             )
         self.is_recording = self._prepared = False
-        self.windows -= 1
+        self.windows, self.recorded_steps = self.windows - 1, 0
         if self.problem is None:
             self.note = (
                 f"the program trains in the thread {threading.current_thread().name}: "

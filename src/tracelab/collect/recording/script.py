@@ -121,6 +121,7 @@ class ScriptRecording:
 
     def _describe_outcome(self, recorder: Recorder, error: BaseException | None) -> dict[str, Any]:
         outcome: dict[str, Any] = {"status": "ok", "steps": recorder.steps, "windows": recorder.windows}
+        outcome["recorded_steps"] = recorder.recorded_steps
         outcome |= self._profiler.describe(recorder.note)
         outcome |= {"versions": self._versions, "seconds": round(time.monotonic() - self._begun_s, 3)}
         outcome |= {"at": time.time(), "uses_gpu": self._torch.cuda.is_initialized()}

@@ -102,6 +102,8 @@ class StepLog:
     folder: Path
     sums: EpochTotals = field(default_factory=EpochTotals)
     steps_written: int = 0
+    steps_recorded: int = 0
+    """Those of them that a profiler recorded."""
     _ended: deque[Step] = field(default_factory=deque)
     _pending: deque[Step] = field(default_factory=deque)
     _last: Step | None = None
@@ -258,6 +260,7 @@ class StepLog:
         if step.phase != "validate":  # a validation is one row
             self._steps.append(_row(step, step.dur_ns, gap_ns, loss, accuracy))
             self.steps_written += step.phase == "train"
+            self.steps_recorded += step.phase == "train" and step.profiler_state == "recording"
 
     def _event(self) -> Any:  # noqa: ANN401
         event = self.context.torch.cuda.Event(enable_timing=True)

@@ -165,7 +165,9 @@ def _run_task(task: RankTask, outcome: dict[str, Any], cancellation: Cancellatio
     finally:
         cancellation.disable()
         unsaved = _describe_unsaved(capture.unsaved, task)
-        outcome |= {"steps": log.steps_written, "windows": capture.recorded, "unsaved": unsaved}
+        recorded = None if isinstance(profiler, NoProfiler) else log.steps_recorded
+        outcome |= {"steps": log.steps_written, "recorded_steps": recorded}
+        outcome |= {"windows": capture.recorded, "unsaved": unsaved}
         unfilled = schedule.describe_unfilled(capture.steps, options.active or schedule.active)
         if isinstance(profiler, Kineto):
             outcome |= profiler.describe(unfilled)

@@ -149,7 +149,9 @@ def _step_time(rows: Rows, *, is_scoped: bool) -> Figure:
     median = statistics.median(statistics.fmean(steps) for steps in of_step.values())
     ranks = len({row["rank"] for row in used})
     spread = "" if len(lengths) == 1 else f", {_time(min(lengths))} to {_time(max(lengths))}"
-    of = _count(len(of_step), "step") + (f" on {_count(ranks, 'rank')}" if ranks > 1 else "")
+    of = _count(len(of_step), f"{'recorded' if used[0].get('is_marked', True) else 'timed'} step") + (
+        f" on {_count(ranks, 'rank')}" if ranks > 1 else ""
+    )
     left_out = _left_out(rows) if counted else ""
     return Figure("step time", median, _time(round(median)), f"median of {of}{spread}{left_out}", "ns")
 
@@ -193,7 +195,7 @@ def _data_wait(rows: Rows) -> Figure:
     if not known:
         return Figure("waiting for data", None, "unknown", _NO_LOADER)
     share = sum(row["wait_ns"] for row in known) / sum(row["step_ns"] for row in known)
-    steps = _count(len(known), "train step" if measured else "step")
+    steps = _count(len(known), "timed step" if measured else "recorded step")
     note = f"of {steps}, as the loop measured" if measured else f"of {steps}"
     return Figure("waiting for data", share, format_share(share), note)
 

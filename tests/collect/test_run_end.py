@@ -1,0 +1,32 @@
+"""The last line of a run counts the steps that ranks took and recorded."""
+
+from pathlib import Path
+
+import pytest
+
+from tracelab.cli.ingest import _run_line
+from tracelab.collect.run_end import _count_recorded
+from tracelab.ingest.pipeline import FileResult
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "words"),
+    [
+        ({0: {}}, ""),
+        ({0: {"steps": 1}}, "1 step taken"),
+        ({0: {"steps": 40, "recorded_steps": 19, "files": [{}]}}, "40 steps taken, 19 of them recorded, 1 trace"),
+        ({0: {"steps": 40, "recorded_steps": 0}}, "40 steps taken, 0 of them recorded"),
+        ({0: {"steps": 0, "recorded_steps": 0, "files": [{}]}}, "0 steps taken, 1 trace"),
+        (
+            {0: {"steps": 9, "recorded_steps": 3, "files": [{}]}, 1: {"steps": 8, "recorded_steps": 4, "files": [{}]}},
+            "8 to 9 steps taken on 2 ranks, 3 to 4 of them recorded, 2 traces",
+        ),
+    ],
+)
+def test_steps_of_all_ranks_are_counted(outcomes, words):
+    assert _count_recorded(outcomes) == words
+
+
+def test_ingest_counts_the_rows_of_steps_and_not_the_steps_taken():
+    results = [FileResult(Path("steps.rank0.jsonl"), "stored", run="r", rows={"ops": 1200, "steps": 39})]
+    assert _run_line("r", results) == "r: steps.rank0.jsonl; 1,200 ops, 39 rows of steps"
