@@ -61,10 +61,14 @@ parts as (
     union all
     select run, source, rank, device, start_ns + wait_ns, end_ns, -number from waits where transfer_ns > 0
 ),
+kinds as (
+    select run, source, rank, device, start_ns, end_ns, class from with_class('executions')
+),
+graphs as (
+    select run, source, rank, device, kind, start_ns, end_ns from gpu_activity where kind = 'graph' and matches(run, $run)
+),
 compute as (
-    select run, source, rank, device, start_ns, end_ns from with_class('executions') where class <> 'communication'
-    union all
-    select run, source, rank, device, start_ns, end_ns from gpu_activity where kind = 'graph' and matches(run, $run)
+    from hiding_compute('kinds', 'graphs')
 ),
 exposed as (
     select run, abs(part) as number, rank, sum(busy_ns - inside_ns) filter (part > 0) as wait_ns,

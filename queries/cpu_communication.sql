@@ -87,13 +87,23 @@ computing as (
     from kernels
     where run in (select run from communication) and matches(run, $run) and matches(rank, $rank)
 ),
+hiding as (  -- in the scope or not
+    select run, source, rank, null::int as device, start_ns, end_ns
+    from unscoped_ops
+    where is_computing_op(name)
+        and run in (select run from communication) and matches(run, $run) and matches(rank, $rank)
+    union all
+    select run, source, rank, null, start_ns, end_ns
+    from unscoped_activity
+    where kind = 'kernel' and run in (select run from communication) and matches(run, $run) and matches(rank, $rank)
+),
 measured as (  -- in one sweep
     select run, source, rank, device, start_ns, end_ns, part from parts
     union all
     from slices('in_steps')
 ),
 clipped as materialized (
-    from clip_to('measured', 'computing')
+    from clip_to('measured', 'hiding')
 ),
 within_all as (
     select run, source, rank, device, start_ns, end_ns, null as part from communication

@@ -1,7 +1,7 @@
 -- Time of each device: compute, exposed communication, exposed copies, idle.
 -- A row is one run, rank and device with GPU activity. Each nanosecond of the window counts once, for the first that
--- applies: compute, then communication, then memory, then rows outside of the scope, if there is one, then idle; the five
--- parts add up to `window_ns`. Kernels that no rule of the classifier knows count as compute, and so do CUDA graphs recorded
+-- applies: compute, then communication, then memory, then idle; the parts add up to `window_ns`. With a scope they are of its
+-- rows, and the time in which others run, or hide communication and memory of the scope, is `out_of_scope_ns`. Kernels that no rule of the classifier knows count as compute, and so do CUDA graphs recorded
 -- as a whole, with any nodes inside them.
 -- /// query
 -- title = "GPU time breakdown"
@@ -13,12 +13,12 @@
 -- [columns]
 -- common = ["run", "rank", "device", "window_ns", "compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns"]
 -- comm_ns = "Time in which a communication kernel ran."
--- overlapped_comm_ns = "Time in which communication and compute ran together; comm_ns = exposed + overlapped."
+-- overlapped_comm_ns = "Time in which communication and compute, in the scope or not, ran together; comm_ns = exposed + overlapped."
 -- graph_ns = "Time in which a CUDA graph recorded as a whole ran (part of compute_ns; its kernels are not known)."
 -- kernel_sum_ns = "Durations of all kernels, added up."
 -- unclassified_ns = "Durations of the kernels whose name no rule matches, added up."
 -- unclassified_ratio = "common"
--- out_of_scope_ns = "Time in which only rows outside of the scope ran, such as those of other steps; 0 without a scope."
+-- out_of_scope_ns = "Time in which rows outside of the scope ran, such as those of other steps: alone, or compute while only communication or memory of the scope ran, or communication while only memory did; 0 without a scope."
 -- [report]
 -- section = "time"
 -- order = 1
@@ -66,16 +66,17 @@ kinds as materialized (
 graphs as (
     select run, source, rank, device, start_ns, end_ns from activity where kind = 'graph'
 ),
-compute as (
-    select run, source, rank, device, start_ns, end_ns from kinds where class <> 'communication'
+others as materialized (  -- of a scope: what runs outside of it
+    select run, source, rank, device, layer, start_ns, end_ns from out_of_scope_rows('activity', 'out_of_scope_layers')
+),
+layers as not materialized (
+    select run, source, rank, device, case when class = 'communication' then 1 else 0 end as layer, start_ns, end_ns from kinds
     union all
-    from graphs
-),
-communication as (
-    select run, source, rank, device, start_ns, end_ns from kinds where class = 'communication'
-),
-memory as (
-    select run, source, rank, device, start_ns, end_ns from activity where kind in ('memcpy', 'memset')
+    select run, source, rank, device, case when kind = 'graph' then 0 else 2 end, start_ns, end_ns
+    from activity
+    where kind <> 'kernel'
+    union all
+    select run, source, rank, device, 3 + layer, start_ns, end_ns from others
 ),
 devices_seen as (
     select distinct run, rank, device from activity
@@ -92,21 +93,19 @@ sums as (
 select
     d.run, d.rank, d.device,
     zero_if_missing(p.run, p.window_ns) as window_ns,
-    zero_if_missing(p.run, try(p.a_ns + p.ab_ns + p.ac_ns + p.abc_ns)) as compute_ns,
-    zero_if_missing(p.run, try(p.b_ns + p.bc_ns)) as exposed_comm_ns,
-    zero_if_missing(p.run, p.c_ns) as exposed_memory_ns,
-    zero_if_missing(p.run, p.idle_ns - coalesce(o.out_of_scope_ns, 0)) as idle_ns,
-    zero_if_missing(p.run, try(p.b_ns + p.ab_ns + p.bc_ns + p.abc_ns)) as comm_ns,
-    zero_if_missing(p.run, try(p.ab_ns + p.abc_ns)) as overlapped_comm_ns,
+    zero_if_missing(p.run, p.compute_ns) as compute_ns,
+    zero_if_missing(p.run, p.exposed_comm_ns) as exposed_comm_ns,
+    zero_if_missing(p.run, p.exposed_memory_ns) as exposed_memory_ns,
+    zero_if_missing(p.run, p.idle_ns) as idle_ns,
+    zero_if_missing(p.run, p.comm_ns) as comm_ns,
+    zero_if_missing(p.run, p.comm_ns - p.exposed_comm_ns) as overlapped_comm_ns,
     zero_if_missing(g.run, g.busy_ns) as graph_ns,
     zero_if_missing(s.run, s.kernel_sum_ns) as kernel_sum_ns,
     zero_if_missing(s.run, s.unclassified_ns) as unclassified_ns,
     s.unclassified_ns / nullif(s.kernel_sum_ns, 0) as unclassified_ratio,
-    coalesce(o.out_of_scope_ns, 0) as out_of_scope_ns
+    zero_if_missing(p.run, p.out_of_scope_ns) as out_of_scope_ns
 from devices_seen as d
-left join regions('compute', 'communication', 'memory') as p
-    on d.run = p.run and d.rank = p.rank and d.device is not distinct from p.device
-left join out_of_scope_times('activity', 'out_of_scope_activity') as o on d.run = o.run and d.rank = o.rank and d.device is not distinct from o.device
+left join layer_parts('layers') as p on d.run = p.run and d.rank = p.rank and d.device is not distinct from p.device
 left join busy('graphs') as g on d.run = g.run and d.rank = g.rank and d.device is not distinct from g.device
 left join sums as s on d.run = s.run and d.rank = s.rank and d.device is not distinct from s.device
 order by d.run, d.rank, d.device

@@ -77,7 +77,9 @@ activity as not materialized (
     where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 computing as (
-    select run, source, rank, device, start_ns, end_ns from activity where kind in ('kernel', 'graph')
+    select run, source, rank, device, start_ns, end_ns
+    from unscoped_activity
+    where kind in ('kernel', 'graph') and matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 exposed as (
     select run, rank, device, part, sum(busy_ns - inside_ns) as exposed_ns

@@ -42,7 +42,9 @@ activity as not materialized (
     where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 others as (
-    select run, source, rank, device, start_ns, end_ns from activity where kind <> 'memset'
+    select run, source, rank, device, start_ns, end_ns
+    from unscoped_activity
+    where kind <> 'memset' and matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 exposed as (
     select run, rank, device, sum(busy_ns) as busy_ns, sum(busy_ns - inside_ns) as exposed_ns

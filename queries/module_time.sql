@@ -80,11 +80,15 @@ communication as materialized (
     join classes as c on a.name is not distinct from c.name
     where a.kind = 'kernel' and c.class = 'communication'
 ),
-compute as not materialized (
-    select a.run, a.source, a.rank, a.device, a.start_ns, a.end_ns
+kinds as not materialized (
+    select a.run, a.source, a.rank, a.device, a.start_ns, a.end_ns, c.class
     from activity as a
     join classes as c on a.name is not distinct from c.name
-    where (a.kind = 'graph' or a.kind = 'kernel' and c.class <> 'communication') and a.run in (select run from communication)
+    where a.kind = 'kernel'
+),
+compute as not materialized (
+    from hiding_compute('kinds', 'activity')
+    where run in (select run from communication)
 ),
 exposed as materialized (
     from exposed_times('communication', 'compute')

@@ -20,7 +20,7 @@
 -- kernels = "Communication kernels."
 -- dur_ns = "common"
 -- busy_ns = "common"
--- exposed_ns = "The part of busy_ns in which no other kernel and no whole graph ran."
+-- exposed_ns = "The part of busy_ns in which no other kernel and no whole graph ran, in the scope or not."
 -- gpu_activity_ns = "common"
 -- kernel_sum_ns = "common"
 -- kernel_busy_ns = "Time in which at least one kernel of the device ran."
@@ -64,9 +64,7 @@ communication as (
     select run, source, rank, device, start_ns, end_ns, dur_ns, collective from kinds where class = 'communication'
 ),
 compute as (
-    select run, source, rank, device, start_ns, end_ns from kinds where class <> 'communication'
-    union all
-    select run, source, rank, device, start_ns, end_ns from activity where kind = 'graph'
+    from hiding_compute('kinds', 'activity')
 ),
 parts as (
     select run, source, rank, device, start_ns, end_ns, dur_ns, collective as part from communication

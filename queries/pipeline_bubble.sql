@@ -121,7 +121,7 @@ cuts as materialized (
     )
 ),
 others as (
-    from out_of_scope_activity where kind in ('kernel', 'graph')
+    from out_of_scope_layers where layer < 2
 ),
 work as (
     select l.lane, 0::tinyint as layer, c.start_ns, c.end_ns
@@ -134,7 +134,7 @@ work as (
     join lanes as l on c.run = l.run and c.source = l.source and c.rank = l.rank and c.device is not distinct from l.device
     where c.role <> 'pp' and has_valid_interval(c.start_ns, c.end_ns)
     union all
-    select lane, 3, start_ns, end_ns from out_of_scope_stretches('lanes', 'others')
+    select lane, 3 + layer, start_ns, end_ns from out_of_scope_stretches('lanes', 'others')
 ),
 times as materialized (
     from layer_times('work', 'cuts')

@@ -38,10 +38,14 @@ placed as materialized (
     select run, source, rank, device, start_ns, end_ns, size_bytes, role_source, role as part
     from with_role('communication', 'groups')
 ),
+kinds as (
+    select run, source, rank, device, start_ns, end_ns, class from with_class('executions')
+),
+graphs as (
+    select run, source, rank, device, kind, start_ns, end_ns from gpu_activity where kind = 'graph' and matches(run, $run)
+),
 compute as (
-    select run, source, rank, device, start_ns, end_ns from with_class('executions') where class <> 'communication'
-    union all
-    select run, source, rank, device, start_ns, end_ns from gpu_activity where kind = 'graph' and matches(run, $run)
+    from hiding_compute('kinds', 'graphs')
 ),
 times as (
     select run, rank, part as role, sum(busy_ns) as comm_ns, sum(inside_ns) as hidden_ns

@@ -8,7 +8,7 @@
 -- does for a step after that step (`late_ns`) is in the next one's `other_steps_ns`: the host runs ahead of the device.
 -- Where a recording begins while the device is behind, its first steps end before the first row that they launched: what
 -- the device did meanwhile is not recorded, and `idle_ns` is NULL; so it is of steps that begin when the last row of the
--- device has ended. Rows outside of a scope count as those of other steps.
+-- device has ended. Rows outside of a scope count as those of other steps: they hide no communication or memory of a step.
 -- /// query
 -- title = "Step breakdown"
 -- needs = ["annotations"]

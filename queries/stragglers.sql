@@ -204,10 +204,11 @@ p2p_sums as (
 kinds as (
     select run, source, rank, device, start_ns, end_ns, class from with_class('executions')
 ),
+graphs as (
+    select run, source, rank, device, kind, start_ns, end_ns from gpu_activity where kind = 'graph' and matches(run, $run)
+),
 compute as (
-    select run, source, rank, device, start_ns, end_ns from kinds where class <> 'communication'
-    union all
-    select run, source, rank, device, start_ns, end_ns from gpu_activity where kind = 'graph' and matches(run, $run)
+    from hiding_compute('kinds', 'graphs')
 ),
 steps as materialized (
     from recorded_steps($run, null, $step_name)

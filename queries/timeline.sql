@@ -25,7 +25,7 @@
 -- exposed_comm_ns = "common"
 -- exposed_memory_ns = "common"
 -- idle_ns = "Time in which nothing ran, between the first start and the last end of the device's activity in a source."
--- outside_ns = "Time before, behind and between these, of which nothing was recorded of the device, and time in which only rows outside of the scope ran."
+-- outside_ns = "Time before, behind and between these, of which nothing was recorded of the device, and out_of_scope_ns of gpu_breakdown."
 -- mean_kernels = "Kernels in flight, on average over bin_ns."
 -- max_kernels = "Most kernels in flight at once."
 -- kernel_ns = "Time that kernels ran, each counted; mean_kernels = kernel_ns / bin_ns."
@@ -88,7 +88,7 @@ activity as not materialized (
     from gpu_activity
     where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
-rows_seen as (  -- from this bit on, 25 bits of a running sum count the rows of a kind, 19 the graphs
+rows_seen as (  -- from this bit on, 25 bits of a running sum count the rows of a kind, 17 the graphs
     select
         lane_key(run, source, rank, device, null) as key, start_ns, end_ns,
         case when class = 'communication' then 25 else 0 end::tinyint as first_bit
@@ -108,9 +108,9 @@ lanes_seen as materialized (
     join placed using (run, source)
     join axes as a using (run)
 ),
-others as (  -- of a scope: what runs outside of it
-    select l.lane, o.start_ns + l.shift_ns as start_ns, o.end_ns + l.shift_ns as end_ns
-    from out_of_scope_rows('activity', 'out_of_scope_activity') as o
+others as (  -- of a scope: what runs outside of it, by its layer
+    select 3 * l.lane + o.layer as lane, o.start_ns + l.shift_ns as start_ns, o.end_ns + l.shift_ns as end_ns
+    from out_of_scope_rows('activity', 'out_of_scope_layers') as o
     join lanes_seen as l on lane_key(o.run, o.source, o.rank, o.device, null) = l.key
 ),
 laned as not materialized (
@@ -120,7 +120,7 @@ laned as not materialized (
     union all
     select lane, start_ns, end_ns, 1::hugeint << 95 from lanes_seen  -- between these, uncovered time is idle
     union all
-    select lane, start_ns, end_ns, 1::hugeint << 94 from merged('others')
+    select lane // 3, start_ns, end_ns, 1::hugeint << (92 + lane % 3) from merged('others')
 ),
 edges as (  -- the bits above count the bins, from 1; the last edge sets them back to 0
     select
@@ -139,12 +139,12 @@ events as (
 sums as (
     select
         lane, bin,
-        sum(dur_ns) filter (computes or communicates or copies or not is_out_of_scope) as recorded_ns,
+        sum(dur_ns) filter (is_exposed or not is_out_of_scope) as recorded_ns,
         coalesce(sum(dur_ns) filter (computes), 0) as compute_ns,
         coalesce(sum(dur_ns) filter (computes and communicates), 0) as overlapped_comm_ns,
-        coalesce(sum(dur_ns) filter (not computes and communicates), 0) as exposed_comm_ns,
-        coalesce(sum(dur_ns) filter (not computes and not communicates and copies), 0) as exposed_memory_ns,
-        coalesce(sum(dur_ns) filter (not computes and not communicates and not copies and not is_out_of_scope), 0) as idle_ns,
+        coalesce(sum(dur_ns) filter (is_exposed and not computes and communicates), 0) as exposed_comm_ns,
+        coalesce(sum(dur_ns) filter (is_exposed and not computes and not communicates), 0) as exposed_memory_ns,
+        coalesce(sum(dur_ns) filter (not is_exposed and not is_out_of_scope), 0) as idle_ns,
         sum(dur_ns * kernels) as kernel_ns,
         max(kernels) as max_kernels
     from (  -- of a state, of which a bin has few, all stretches at once
@@ -154,8 +154,9 @@ sums as (
             (state & 33554431)::bigint + ((state >> 25) & 33554431)::bigint as kernels,
             ((state >> 25) & 33554431) > 0 as communicates,
             ((state >> 50) & 33554431) > 0 as copies,
-            (state >> 94) & 1 = 1 as is_out_of_scope,
-            (state & 33554431) > 0 or ((state >> 75) & 524287) > 0 as computes,
+            (state >> 92) & 7 > 0 as is_out_of_scope,
+            (state & 33554431) > 0 or ((state >> 75) & 131071) > 0 as computes,
+            computes or communicates and (state >> 92) & 1 = 0 or copies and (state >> 92) & 3 = 0 as is_exposed,
             dur_ns
         from (select lane, depth as state, sum(dur_ns) as dur_ns from running_depth('events') group by lane, depth)
         where state >> 96 > 0 and (state >> 95) & 1 = 1

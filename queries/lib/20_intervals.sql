@@ -276,6 +276,38 @@ _states as (
 )
 from depths_of_three('_states');
 
+-- layer_totals(rows): the time in which rows of each layer run, of a relation with `layer`, a number from 0 to 5, added up by state.
+-- A row is one run, source, rank, device and state: runs_0 to runs_5 are whether rows of the layer run. Of these few states
+-- dur_ns adds up to the window; where no time passes between its rows, a source has one state of 0 ns. One running sum counts
+-- all layers, 21 bits each: it is exact while fewer than 2 097 152 rows of a layer run at once.
+create or replace macro layer_totals(rows) as table
+with _lanes as materialized (
+    from lanes(rows)
+),
+_rows as (
+    select lane, start_ns, end_ns, 1::hugeint << (21 * layer) as step from with_lane(rows, '_lanes')
+),
+_events as (
+    select lane, start_ns as at_ns, step from _rows
+    union all
+    select lane, end_ns, -step from _rows
+),
+_sums as (
+    select lane, depth, sum(dur_ns) as dur_ns from running_depth('_events') group by lane, depth
+)
+select
+    run, source, rank, device,
+    coalesce(dur_ns, 0) as dur_ns,
+    coalesce(depth, 0) as depths,
+    depths & 2097151 > 0 as runs_0,
+    (depths >> 21) & 2097151 > 0 as runs_1,
+    (depths >> 42) & 2097151 > 0 as runs_2,
+    (depths >> 63) & 2097151 > 0 as runs_3,
+    (depths >> 84) & 2097151 > 0 as runs_4,
+    (depths >> 105) & 2097151 > 0 as runs_5
+from _lanes
+left join _sums using (lane);
+
 -- regions(a, b, c): the measure of each of the eight regions that three relations make of their window. A row is one run,
 -- rank and device; the eight add up to window_ns, from the first start to the last end of each source.
 create or replace macro regions(a, b, c) as table

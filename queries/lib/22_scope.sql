@@ -11,13 +11,20 @@ union all
 select run, source, rank, pid, device, stream, 'graph', name, start_ns, dur_ns, end_ns, correlation from left_out_graph_launches;
 comment on view out_of_scope_activity is 'one row of gpu_activity that the scope leaves out';
 
+-- unscoped_activity: the rows of gpu_activity, in a scope or not: with the columns that both have.
+create or replace view unscoped_activity as
+select run, source, rank, pid, device, stream, kind, name, start_ns, dur_ns, end_ns, correlation from gpu_activity
+union all
+from out_of_scope_activity;
+comment on view unscoped_activity is 'one row of gpu_activity, in the scope or not';
+
 -- out_of_scope_rows(relation, others): the rows outside of the scope that ran in the window of a relation of GPU rows, from the
 -- first start to the last end of a source's rows on a device, cut to that window. `others` is the view, or what a query
 -- makes of it, with its columns.
 create or replace macro out_of_scope_rows(relation, others) as table
 with _windows as (
     select run, source, rank, device, min(start_ns) as first_ns, max(end_ns) as last_ns
-    from (from query_table(relation) semi join query_table(others) using (run, source, rank))
+    from query_table(relation)
     where has_valid_interval(start_ns, end_ns)
     group by run, source, rank, device
 )
@@ -46,14 +53,14 @@ select a.run, a.rank, a.device, as_bigint(a.busy_ns - o.busy_ns) as out_of_scope
 from busy('_all') as a
 join busy('_own') as o on a.run = o.run and a.rank = o.rank and a.device is not distinct from o.device;
 
--- out_of_scope_stretches(lanes, others): the time in which such rows ran on lanes (lane, run, source, rank, device), as stretches that
--- neither overlap nor touch: lane, start_ns, end_ns.
+-- out_of_scope_stretches(lanes, others): the time in which rows with a layer from 0 to 2, as of out_of_scope_layers, ran on lanes
+-- (lane, run, source, rank, device), as stretches of each layer that neither overlap nor touch: lane, layer, start_ns, end_ns.
 create or replace macro out_of_scope_stretches(lanes, others) as table
 with _on_lanes as (
-    select l.lane, o.start_ns, o.end_ns
+    select 3 * l.lane + o.layer as lane, o.start_ns, o.end_ns
     from query_table(others) as o
     join hint_small(lanes) as l
         on o.run = l.run and o.source = l.source and o.rank = l.rank and o.device is not distinct from l.device
     where has_valid_interval(o.start_ns, o.end_ns)
 )
-from merged('_on_lanes');
+select lane // 3 as lane, (lane % 3)::tinyint as layer, start_ns, end_ns from merged('_on_lanes');

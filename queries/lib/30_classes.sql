@@ -34,7 +34,7 @@ create or replace macro is_same_kernel(a, b) as
 -- start_ns, end_ns, dur_ns, correlation, and maybe a `part` that stays) with class, collective and name_id. What the profiler noted about
 -- this very kernel (origin = 'kernel') wins over its name: such a kernel communicates, under any name; `notes` is how many rows of
 -- `collectives` do, NULL for none. The range that launched a communication kernel (origin = 'range') names its collective: a
--- kernel called SendRecv may be an all-to-all. `named` is a relation with the same names: where reading it is cheap, the rows
+-- kernel called SendRecv may be an all-to-all. Notes count in a scope or not. `named` is a relation with the same names: where reading it is cheap, the rows
 -- need not be computed twice.
 create or replace macro with_noted_class(relation, named) as table
 with _noted as (
@@ -42,7 +42,7 @@ with _noted as (
         run, source, pid, device, stream, start_ns, correlation,
         arg_min(collective, place) as collective,
         nullif(count(*) filter (place = 0), 0) as notes
-    from (select *, case origin when 'kernel' then 0 else 1 end as place from collectives where origin in ('kernel', 'range'))
+    from (select *, case origin when 'kernel' then 0 else 1 end as place from unscoped_collectives where origin in ('kernel', 'range'))
     group by run, source, pid, device, stream, start_ns, correlation
     having count(*) > 0  -- always so; but DuckDB then takes the notes for few, and builds the hash table on them
 ),

@@ -43,7 +43,7 @@ _described as not materialized (
             'is_p2p': is_p2p, 'src_rank': src_rank, 'dst_rank': dst_rank, 'root': root, 'raw_name': raw_name, 'dtype': dtype,
             'in_elements': in_elements, 'out_elements': out_elements, 'peer': peer
         } as note
-    from collectives
+    from unscoped_collectives
 ),
 _unnumbered as materialized (  -- numbering takes one core, and so would all that it is part of
     select
@@ -69,7 +69,7 @@ _open_runs as (  -- mostly none: then nothing more is read
 ),
 _api as (
     select a.run, a.source, a.pid, a.tid, a.correlation, a.start_ns, a.end_ns
-    from api_calls as a
+    from unscoped_api_calls as a
     join hint_small('_open_runs') as r on a.run = r.run
 ),
 _points as (
@@ -87,7 +87,7 @@ _op_calls as materialized (
 ),
 _group_marks as (
     select a.run, a.source, a.pid, a.tid, a.name = 'ncclGroupStart' as opens, a.start_ns, a.end_ns
-    from annotations as a
+    from unscoped_annotations as a
     join hint_small('_open_runs') as r on a.run = r.run
     where a.name in ('ncclGroupStart', 'ncclGroupEnd') and has_valid_interval(a.start_ns, a.end_ns)
 ),
@@ -153,7 +153,7 @@ _members as materialized (
     select run, comm_id, list(rank order by rank) as ranks
     from (
         select distinct c.run, c.comm_id, c.rank
-        from collectives as c
+        from unscoped_collectives as c
         join hint_small('_open_runs') as r on c.run = r.run
         where c.bytes_source = 'nvtx' and c.comm_id is not null
     )
@@ -200,7 +200,7 @@ _spacings as (  -- torch writes how the ranks of a group are spaced on ops alone
         run, source,
         {'name': group_name, 'description': group_description, 'size': group_size} as named,
         min(group_start) as group_start, min(group_stride) as group_stride
-    from collectives
+    from unscoped_collectives
     where group_start is not null and group_stride is not null
     group by run, source, named
     having min(group_start) = max(group_start) and min(group_stride) = max(group_stride)

@@ -85,8 +85,8 @@ union all
 from lane_states('_odd_rows', '_odd_cuts');
 
 -- layer_rows(executions, lanes): the kernels, copies, memsets and graphs of some lanes (lane, run, source, rank, device) as
--- layer_times() takes them: layer 0 is compute, 1 communication, 2 copies and memsets, 3 time in which rows outside of the scope
--- ran. `executions` are rows of gpu_activity with their kind as `part`.
+-- layer_times() takes them: layer 0 is compute, 1 communication, 2 copies and memsets, from 3 on the same of rows outside of the
+-- scope. `executions` are rows of gpu_activity with their kind as `part`.
 create or replace macro layer_rows(executions, lanes) as table
 select
     l.lane,
@@ -97,11 +97,12 @@ join hint_small(lanes) as l
     on w.run = l.run and w.source = l.source and w.rank = l.rank and w.device is not distinct from l.device
 where has_valid_interval(w.start_ns, w.end_ns)
 union all
-select lane, 3, start_ns, end_ns from out_of_scope_stretches(lanes, 'out_of_scope_activity');
+select lane, 3 + layer, start_ns, end_ns from out_of_scope_stretches(lanes, 'out_of_scope_layers');
 
--- layer_bit(layer): the lowest of the 31 bits that count the rows of a layer of layer_stretches(); that of layer 3, whose rows do not
--- overlap, is the last one of layer 1.
-create or replace macro layer_bit(layer) as case when layer = 3 then 61 else 31 * layer end;
+-- layer_bit(layer): the lowest of the bits that count the rows of a layer of layer_stretches(): 20, and above them one for the
+-- same outside of the scope, whose rows do not overlap. So the lowest bit of a sum is that of the row that counts. It is exact
+-- while fewer than 1 048 576 rows of a layer run at once.
+create or replace macro layer_bit(layer) as 21 * (layer % 3) + case when layer > 2 then 20 else 0 end;
 
 -- layer_stretches(rows, cuts): the stretches of time of layer_times() in one pass over all events, which takes one core. One
 -- running sum holds the depths of all layers, as in running_depths(). The events run backward in time, as the cells do.
@@ -126,9 +127,11 @@ select
     lane, cell,
     at_ns - next_ns as dur_ns,
     case
-        when depths & 2147483647 > 0 then 0
-        when (depths >> 31) & 1073741823 > 0 then 1
-        when depths >> 62 > 0 then 2
+        when depths & 1048575 > 0 then 0
+        when (depths >> 20) & 1 > 0 then 3
+        when (depths >> 21) & 1048575 > 0 then 1
+        when (depths >> 41) & 1 > 0 then 3
+        when (depths >> 42) & 1048575 > 0 then 2
         when depths > 0 then 3
         else 4
     end as layer
@@ -137,7 +140,7 @@ where lane = next_lane and next_ns < at_ns;
 
 -- layer_times(rows, cuts): of each lane and cell of states() the time in each layer: compute_ns, exposed_comm_ns,
 -- exposed_memory_ns, out_of_scope_ns and idle_ns, which add up to the cell. Rows have lane, layer, start_ns and end_ns. Which row of a layer
--- runs does not matter here: so a depth suffices, and one sort.
+-- runs does not matter here, and rows outside of the scope hide those of higher layers: so a depth suffices, and one sort.
 create or replace macro layer_times(rows, cuts) as table
 with _rows as materialized (
     select lane, layer, start_ns, end_ns from query_table(rows)

@@ -581,6 +581,34 @@ def test_parts_of_a_window_and_rows_outside_of_the_scope_add_up_to_it(tmp_path_f
     assert set(exposed.values()) == {0}
 
 
+def test_communication_of_a_scope_is_exposed_as_in_the_whole(tmp_path_factory: pytest.TempPathFactory) -> None:
+    whole = Lab(stores.four_ranks(tmp_path_factory.getbasetemp().parent))
+    ((stream,),) = (
+        row.values()
+        for row in whole.sql("select distinct stream from kernels where contains(name, 'nccl')").to_pylist()
+    )
+    scoped = whole.scoped(stream=str(stream))
+    exposed = [row["exposed_comm_ns"] for row in whole.query("gpu_breakdown").to_pylist()]
+    rows = scoped.query("gpu_breakdown").to_pylist()
+    assert [row["exposed_comm_ns"] for row in rows] == exposed
+    assert all(row["overlapped_comm_ns"] > 0 == row["compute_ns"] for row in rows)
+    for name, column, keep in (
+        ("timeline", "exposed_comm_ns", {}),
+        ("rank_balance", "amount", {"term": "communication"}),
+        ("nccl_share", "exposed_ns", {"collective": "all"}),
+        ("module_time", "exposed_comm_ns", {}),
+    ):
+        of_rank = dict.fromkeys(range(4), 0)
+        for row in scoped.query(name).to_pylist():
+            if keep.items() <= row.items():
+                of_rank[row["rank"]] += row[column]
+        assert list(of_rank.values()) == exposed, name
+    for name, column in (("gpu_breakdown", "exposed_comm_ns"), ("nccl_share", "overlap_ns")):
+        like = "tracelens" if name == "gpu_breakdown" else "hta"
+        answers = (lab.query(name, like=like).to_pylist() for lab in (whole, scoped))
+        assert len({tuple(row[column] for row in answer) for answer in answers}) == 1, name
+
+
 # The same by brute force: each row is compared with each stretch.
 
 Recording = dict[str, list[dict[str, Any]]]

@@ -26,7 +26,7 @@
 -- non_compute_percent = "non_compute_ns in percent of kernel_ns, two digits."
 -- gpu_rows = "Kernels, copies, memsets, waits and such ops that count."
 -- dropped_rows = "Those that were launched too late to count, or by no call of the file."
--- out_of_scope_ns = "Time in which only rows outside of the scope ran; 0 without a scope."
+-- out_of_scope_ns = "Time in which rows outside of the scope ran, alone, or as compute while the scope did not compute; 0 without a scope."
 -- ///
 with gpu as not materialized (
     select run, source, rank, kind, name, correlation, start_ns, end_ns
@@ -42,10 +42,13 @@ with gpu as not materialized (
     where hta_takes_for_kernel(args) and matches(run, $run) and matches(rank, $rank)
 ),
 calls as not materialized (
-    select run, source, correlation, start_ns from api_calls where matches(run, $run) and matches(rank, $rank)
+    select run, source, correlation, start_ns from unscoped_api_calls where matches(run, $run) and matches(rank, $rank)
 ),
-marks as (
-    select run, source, rank, name, start_ns, end_ns from annotations where name like '%ProfilerStep%' and matches(run, $run)
+marks as (  -- of steps in the scope, on all streams
+    select run, source, rank, name, start_ns, end_ns
+    from unscoped_annotations
+    semi join annotations using (run, source, rank, name)
+    where name like '%ProfilerStep%' and matches(run, $run)
 ),
 judged as materialized (
     from hta_rows('gpu', 'calls', 'marks', $include_last_profiler_step, $linked_only, $doubles)
@@ -66,6 +69,29 @@ compute as (
     from used
     where kind = 'graph' or (kind in ('kernel', 'op', 'sync') and hta_is_compute(name))
 ),
+other_rows as not materialized (
+    select run, source, rank, kind, name, correlation, start_ns, end_ns
+    from out_of_scope_activity
+    where kind in ('kernel', 'graph') and matches(run, $run) and matches(rank, $rank)
+    union all
+    select run, source, rank, 'sync', kind, correlation, start_ns, end_ns
+    from left_out_syncs
+    where hta_has_stream(kind, stream, args) and matches(run, $run) and matches(rank, $rank)
+),
+other_compute as materialized (
+    select run, source, rank, device, start_ns, end_ns
+    from hta_rows('other_rows', 'calls', 'marks', $include_last_profiler_step, $linked_only, $doubles)
+    where is_used and (kind = 'graph' or hta_is_compute(name))
+),
+used_beside as (  -- mostly none: then nothing is swept
+    select run, source, rank, device, start_ns, end_ns from used semi join other_compute using (run, source, rank)
+),
+compute_beside as (
+    select run, source, rank, device, start_ns, end_ns from compute semi join other_compute using (run, source, rank)
+),
+hidden as (  -- behind compute outside of the scope
+    select run, rank, ac_ns as hidden_ns from regions('used_beside', 'compute_beside', 'other_compute')
+),
 source_spans as (
     select run, source, rank, max(end_ns) - min(start_ns) as kernel_ns
     from used
@@ -84,14 +110,15 @@ parts as (
         c.run, c.rank, c.gpu_rows, c.dropped_rows,
         s.kernel_ns,
         as_bigint(s.kernel_ns - b.busy_ns - zero_if_missing(o.run, o.out_of_scope_ns)) as idle_ns,
-        zero_if_missing(o.run, o.out_of_scope_ns) as out_of_scope_ns,
+        as_bigint(coalesce(o.out_of_scope_ns, 0) + coalesce(h.hidden_ns, 0)) as out_of_scope_ns,
         zero_if_missing(k.run, k.busy_ns) as compute_ns,
-        as_bigint(b.busy_ns - zero_if_missing(k.run, k.busy_ns)) as non_compute_ns
+        as_bigint(b.busy_ns - zero_if_missing(k.run, k.busy_ns) - coalesce(h.hidden_ns, 0)) as non_compute_ns
     from counts as c
     left join spans as s on c.run = s.run and c.rank = s.rank
     left join hta_busy('used') as b on c.run = b.run and c.rank = b.rank
     left join hta_busy('compute') as k on c.run = k.run and c.rank = k.rank
     left join out_of_scope_times('used', 'others') as o on c.run = o.run and c.rank = o.rank
+    left join hidden as h on c.run = h.run and c.rank = h.rank
 )
 select
     run, rank, idle_ns, compute_ns, non_compute_ns, kernel_ns,

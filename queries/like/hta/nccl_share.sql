@@ -14,7 +14,7 @@
 -- [columns]
 -- common = ["run", "rank"]
 -- comm_ns = "Time in which communication ran."
--- overlap_ns = "Time in which communication and compute ran."
+-- overlap_ns = "Time in which communication ran, and compute did, in the scope or not."
 -- comp_comm_overlap_percent = "overlap_ns in percent of comm_ns, two digits; NULL where nothing communicated."
 -- comm_kernels = "Communication kernels that count."
 -- dropped_kernels = "Those that were launched too late to count, or by no call of the file."
@@ -33,18 +33,37 @@ with gpu as not materialized (
     where hta_takes_for_kernel(args) and matches(run, $run) and matches(rank, $rank)
 ),
 calls as not materialized (
-    select run, source, correlation, start_ns from api_calls where matches(run, $run) and matches(rank, $rank)
+    select run, source, correlation, start_ns from unscoped_api_calls where matches(run, $run) and matches(rank, $rank)
 ),
-marks as (
-    select run, source, rank, name, start_ns, end_ns from annotations where name like '%ProfilerStep%' and matches(run, $run)
+marks as (  -- of steps in the scope, on all streams
+    select run, source, rank, name, start_ns, end_ns
+    from unscoped_annotations
+    semi join annotations using (run, source, rank, name)
+    where name like '%ProfilerStep%' and matches(run, $run)
 ),
 judged as materialized (
     from hta_rows('gpu', 'calls', 'marks', $include_last_profiler_step, $linked_only, $doubles)
+),
+other_rows as not materialized (
+    select run, source, rank, kind, name, correlation, start_ns, end_ns
+    from out_of_scope_activity
+    where kind in ('kernel', 'graph') and matches(run, $run) and matches(rank, $rank)
+    union all
+    select run, source, rank, 'sync', kind, correlation, start_ns, end_ns
+    from left_out_syncs
+    where hta_has_stream(kind, stream, args) and matches(run, $run) and matches(rank, $rank)
+),
+other_compute as (
+    select run, source, rank, device, start_ns, end_ns
+    from hta_rows('other_rows', 'calls', 'marks', $include_last_profiler_step, $linked_only, $doubles)
+    where is_used and (kind = 'graph' or hta_is_compute(name))
 ),
 compute as (
     select run, source, rank, device, start_ns, end_ns
     from judged
     where is_used and (kind = 'graph' or hta_is_compute(name))
+    union all
+    from other_compute
 ),
 communication as (
     select run, source, rank, device, start_ns, end_ns from judged where is_used and hta_is_comm(name)

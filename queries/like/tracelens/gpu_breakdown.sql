@@ -32,11 +32,11 @@
 -- exposed_memcpy_percent = "exposed_memcpy_ns in percent of total_ns."
 -- busy_percent = "busy_ns in percent of total_ns."
 -- idle_percent = "idle_ns in percent of total_ns."
--- out_of_scope_ns = "Time in which only rows outside of the scope ran; 0 without a scope."
+-- out_of_scope_ns = "Time in which rows outside of the scope ran, alone or hiding communication and copies of it, as in gpu_breakdown; 0 without a scope."
 -- ///
 with names as materialized (  -- some hundred, of a million kernels
     select name
-    from (select distinct name from kernels where matches(run, $run) and matches(rank, $rank))
+    from (select distinct name from unscoped_activity where kind = 'kernel' and matches(run, $run) and matches(rank, $rank))
     where regexp_matches(name, 'nccl|rccl|cross_device_reduce', 'i')
 ),
 gpu as not materialized (
@@ -46,7 +46,7 @@ gpu as not materialized (
 ),
 calls as (
     select run, source, correlation
-    from api_calls
+    from unscoped_api_calls
     where $linked_only and name not like 'hipMemset%' and matches(run, $run) and matches(rank, $rank)
 ),
 missing as materialized (
@@ -63,44 +63,38 @@ activity as not materialized (  -- each use reads only its own kinds and columns
     anti join missing
         on gpu.run = missing.run and gpu.source = missing.source and gpu.correlation is not distinct from missing.correlation
 ),
-others as not materialized (
+others as materialized (  -- of a scope: what runs outside of it
     select
-        run, source, rank, null::integer as device,
+        run, source, rank, null::integer as device, kind, name,
         case when $doubles then double_us_to_ns(double_us(start_ns)) else start_ns end as start_ns,
         case when $doubles then double_us_to_ns(double_us(start_ns) + dur_ns / 1000) else end_ns end as end_ns
     from out_of_scope_activity
     where matches(run, $run) and matches(rank, $rank) and has_valid_interval(start_ns, end_ns)
 ),
-computation as (
-    select run, source, rank, device, start_ns, end_ns
-    from activity
-    where kind = 'kernel' and not coalesce(name in (select name from names), false)
+placed as not materialized (
+    select run, source, rank, device, kind, name, start_ns, end_ns, 0 as first_layer from activity
     union all
-    select run, source, rank, device, start_ns, end_ns
-    from activity
-    where kind in ('memset', 'graph')
+    select run, source, rank, device, kind, name, start_ns, end_ns, 3 from out_of_scope_rows('activity', 'others')
 ),
-communication as (
-    select run, source, rank, device, start_ns, end_ns
-    from activity
-    where kind = 'kernel' and name in (select name from names)
-),
-copies as (
-    select run, source, rank, device, start_ns, end_ns from activity where kind = 'memcpy'
+layers as not materialized (
+    select
+        run, source, rank, device, start_ns, end_ns,
+        first_layer + case
+            when kind = 'memcpy' then 2
+            when kind = 'kernel' and coalesce(name in (select name from names), false) then 1
+            else 0
+        end as layer
+    from placed
 ),
 parts as (
     select
-        r.run, r.rank, r.idle_ns - zero_if_missing(o.run, o.out_of_scope_ns) as idle_ns,
-        zero_if_missing(o.run, o.out_of_scope_ns) as out_of_scope_ns,
-        try(a_ns + ab_ns + ac_ns + abc_ns) as computation_ns,
-        try(b_ns + bc_ns) as exposed_comm_ns,
-        c_ns as exposed_memcpy_ns,
-        try(window_ns - r.idle_ns) as busy_ns,
+        run, rank, idle_ns, out_of_scope_ns, busy_ns, exposed_comm_ns,
+        compute_ns as computation_ns,
+        exposed_memory_ns as exposed_memcpy_ns,
         window_ns as total_ns,
-        try(b_ns + ab_ns + bc_ns + abc_ns) as total_comm_ns,
-        try(c_ns + ac_ns + bc_ns + abc_ns) as total_memcpy_ns
-    from regions('computation', 'communication', 'copies') as r
-    left join out_of_scope_times('activity', 'others') as o on r.run = o.run and r.rank = o.rank
+        comm_ns as total_comm_ns,
+        memory_ns as total_memcpy_ns
+    from layer_parts('layers')
 )
 select
     run, rank, computation_ns, exposed_comm_ns, exposed_memcpy_ns, busy_ns, idle_ns, total_ns, total_comm_ns, total_memcpy_ns,

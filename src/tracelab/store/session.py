@@ -25,10 +25,10 @@ MACROS = QUERIES / "lib"
 UNSCOPED, LEFT_OUT = "unscoped_", "left_out_"
 """Prefixes of the views of all rows of a table, in a scope or not, and of those that a scope leaves out."""
 _BESIDE = {
-    UNSCOPED: ("api_calls", "ops", "python_frames", "annotations"),
-    LEFT_OUT: (*schema.GPU_ACTIVITY, "ops", "python_frames"),
+    UNSCOPED: ("api_calls", "ops", "python_frames", "annotations", "collectives"),
+    LEFT_OUT: (*schema.GPU_ACTIVITY, "syncs", "ops", "python_frames"),
 }
-"""The tables with such a view: what is around the rows of a scope, captures of graphs, and what occupies a GPU."""
+"""The tables with such a view: what is around the rows of a scope or names them, captures, and what occupies a GPU."""
 _PLAIN_STORE = "plain_store"
 """A macro, not a variable, since cursors of a session have its macros."""
 SCOPE = "scope"

@@ -1,0 +1,58 @@
+-- What hides the communication and the copies of a scope: work of the same GPU at the same time, in the scope or not. A scope
+-- chooses the rows that an answer is about; whether they are exposed is a fact of the whole recording.
+
+-- out_of_scope_layers: the rows of out_of_scope_activity with their layer: 0 compute and whole graphs, 1 communication, 2 copies
+-- and memsets. A row hides those of higher layers.
+create or replace view out_of_scope_layers as
+with _others as (
+    select * exclude (kind), kind as part from out_of_scope_activity
+)
+select
+    run, source, rank, device,
+    case when part in ('memcpy', 'memset') then 2 when class = 'communication' then 1 else 0 end::tinyint as layer,
+    start_ns, end_ns
+from with_class('_others');
+comment on view out_of_scope_layers is 'one row of out_of_scope_activity and its layer';
+
+-- hiding_compute(kernels, activity): what hides communication: the rows of a relation with_class() that do not communicate, the
+-- whole graphs among rows of gpu_activity, and compute outside of the scope.
+create or replace macro hiding_compute(kernels, activity) as table
+select run, source, rank, device, start_ns, end_ns from query_table(kernels) where class <> 'communication'
+union all
+select run, source, rank, device, start_ns, end_ns from query_table(activity) where kind = 'graph'
+union all
+select run, source, rank, device, start_ns, end_ns from out_of_scope_layers where layer = 0;
+
+-- layer_parts(rows): where the time of each device goes, of a relation with `layer`: 0 compute, 1 communication, 2 copies and memsets,
+-- from 3 on the same of rows outside of the scope. A row is one run, rank and device. compute_ns, exposed_comm_ns,
+-- exposed_memory_ns, out_of_scope_ns and idle_ns add up to window_ns: each nanosecond counts for the first layer that runs,
+-- one of the scope before the same one outside of it. comm_ns and memory_ns are the time of these layers, hidden or not, and
+-- busy_ns that of any layer of the scope.
+create or replace macro layer_parts(rows) as table
+with _parts as (
+    select
+        *,
+        case
+            when runs_0 then 0
+            when runs_3 then 3
+            when runs_1 then 1
+            when runs_4 then 3
+            when runs_2 then 2
+            when runs_5 then 3
+            else 4
+        end as part
+    from layer_totals(rows)
+)
+select
+    run, rank, device,
+    as_bigint(sum(dur_ns)) as window_ns,
+    as_bigint(coalesce(sum(dur_ns) filter (part = 0), 0)) as compute_ns,
+    as_bigint(coalesce(sum(dur_ns) filter (part = 1), 0)) as exposed_comm_ns,
+    as_bigint(coalesce(sum(dur_ns) filter (part = 2), 0)) as exposed_memory_ns,
+    as_bigint(coalesce(sum(dur_ns) filter (part = 3), 0)) as out_of_scope_ns,
+    as_bigint(coalesce(sum(dur_ns) filter (part = 4), 0)) as idle_ns,
+    as_bigint(coalesce(sum(dur_ns) filter (runs_1), 0)) as comm_ns,
+    as_bigint(coalesce(sum(dur_ns) filter (runs_2), 0)) as memory_ns,
+    as_bigint(coalesce(sum(dur_ns) filter (runs_0 or runs_1 or runs_2), 0)) as busy_ns
+from _parts
+group by run, rank, device;
