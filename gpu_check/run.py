@@ -5,7 +5,8 @@
 
 It records workloads of known result by each profiler that is there, measures ceilings against the data sheet, and the
 cost of profiling. The folder and the .tar.gz beside it (at most 15 MiB) hold what was recorded; `gpu_check/compare.py`
-compares them with the queries on a laptop. Exit codes: 0 every check held, 1 one failed, 2 a wrong option, 3 no GPU.
+compares them with the queries on a laptop. Exit codes: 0 every check held, 1 one failed, 2 a wrong option, 3 no GPU;
+make itself exits with 2 for all but the first.
 """
 
 import argparse

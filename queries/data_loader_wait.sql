@@ -23,18 +23,18 @@
 -- counted_from = "trace, or steps: the collector's own measure."
 -- window_idle_ns = "The part of gpu_idle_ns between the device's first start and its last end, which its window includes; NULL without a device."
 -- lost_ns = "What the wait costs: window_idle_ns of a device; wait_ns in a run without a device whose process marks its waits."
--- is_repeated = "A row from `steps` of a rank whose trace has waits of the loader, too: no finding counts it."
+-- is_left_out = "A row from `steps` that no finding counts: of a rank whose trace has waits of the loader, too, or of a step that the profiler did not record, where it recorded others."
 -- [report]
 -- section = "host"
 -- order = 3
 -- row = "step[s]"
--- row_key = "case when not is_repeated then concat_ws(' ', rank, device, step, wait_ns, step_ns) end"
+-- row_key = "case when not is_left_out then concat_ws(' ', rank, device, step, wait_ns, step_ns) end"
 -- ok_text = "No step waits for data for more than 10 % of its time."
 -- unknown = "How long the steps wait for data is not known: no wait of a step for its loader was recorded, which is no proof that the loader is fast. Iterate over PyTorch's DataLoader inside the profiler, or record with `tracelab collect`."
 -- [[report.findings]]
--- when = "wait_ns > 0.1 * nullif(step_ns, 0) and not is_repeated"
+-- when = "wait_ns > 0.1 * nullif(step_ns, 0) and not is_left_out"
 -- by = "wait_ns"
--- cost = { ns = "lost_ns", rows = "step is not null and not is_repeated", of = "case when counted_from = 'steps' and lost_ns is not null and not is_repeated then step_ns end", adds = true, topics = ["data"], detail = 2 }
+-- cost = { ns = "lost_ns", rows = "step is not null and not is_left_out", of = "case when counted_from = 'steps' and lost_ns is not null and not is_left_out then step_ns end", adds = true, topics = ["data"], detail = 2 }
 -- text = "[{where}: ]step {step} waits for data for {wait_ns of step_ns} of its time[; its GPU idles for {window_idle_ns} of that within its window]."
 -- every = "{where} wait for data for {wait_ns of step_ns} of their time[, longest in step {step} of rank {rank}][; of that the GPUs idle for {window_idle_ns of wait_ns} within their windows]."
 -- advice = "More loader workers, `persistent_workers`, a faster decoder, or a cache of what is decoded."
@@ -164,7 +164,8 @@ answers as (
         case when r.run is not null and s.has_gpu then coalesce(w.gpu_idle_ns, 0) end as gpu_idle_ns,
         case when r.run is not null and s.has_gpu then coalesce(w.window_idle_ns, 0) end as window_idle_ns,
         coalesce(w.waits, 0) as waits,
-        'trace' as counted_from
+        'trace' as counted_from,
+        null as is_recorded
     from step_devices as s
     left join recorded as r on s.run = r.run and s.rank = r.rank
     left join found_waits as w
@@ -175,7 +176,7 @@ answers as (
         a.wait_ns - coalesce(i.wait_ns, 0),
         a.gpu_idle_ns - coalesce(i.gpu_idle_ns, 0),
         a.window_idle_ns - coalesce(i.window_idle_ns, 0),
-        b.waits, 'trace'
+        b.waits, 'trace', null
     from found_waits as a
     join beside as b on a.run = b.run and a.rank = b.rank
     left join in_steps as i on a.run = i.run and a.rank = i.rank and a.device is not distinct from i.device
@@ -184,7 +185,7 @@ answers as (
     select
         run, rank, null, step, start_ns,
         case when has_valid_interval(start_ns, end_ns) then dur_ns end,
-        data_wait_ns, null, null, null, 'steps'
+        data_wait_ns, null, null, null, 'steps', profiler_state is not distinct from 'recording'
     from steps
     where phase = 'train' and data_wait_ns is not null and matches(run, $run) and matches(rank, $rank)
 )
@@ -200,12 +201,13 @@ select
     as_bigint(
         case when window_idle_ns is not null then window_idle_ns when not marks_on_device then wait_ns end
     ) as lost_ns,
-    counted_from = 'steps' and has_trace as is_repeated
+    counted_from = 'steps' and (has_trace or (has_recorded and not is_recorded)) as is_left_out
 from (
     select
         *,
         bool_or(window_idle_ns is not null) over (partition by run) as marks_on_device,
-        bool_or(counted_from = 'trace' and wait_ns is not null) over (partition by run, rank) as has_trace
+        bool_or(counted_from = 'trace' and wait_ns is not null) over (partition by run, rank) as has_trace,
+        coalesce(bool_or(is_recorded) over (partition by run, rank), false) as has_recorded
     from answers
 )
 order by run, rank, device, counted_from desc, start_ns nulls last, step

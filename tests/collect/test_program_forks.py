@@ -118,7 +118,7 @@ def test_the_recording_with_most_steps_of_a_rank_is_kept_and_the_others_are_coun
 @pytest.mark.parametrize(
     ("window", "steps", "note"),
     [
-        (Window(), 3, "the program replaced itself by exec after 5 steps, which left nothing recorded"),
+        (Window(), 3, "the program replaced itself by exec after 5 steps, whose open window is lost"),
         (Window(wait=1, active=1), 5, "the program replaced itself by exec; left out 1 recording of"),
     ],
 )

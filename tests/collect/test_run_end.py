@@ -1,10 +1,11 @@
-"""The last line of a run counts the steps that ranks took and recorded."""
+"""The last line of a run counts the steps that ranks took and recorded, and notes what is lost."""
 
 from pathlib import Path
 
 import pytest
 
 from tracelab.cli.ingest import _run_line
+from tracelab.collect.program.outcomes import choose_records
 from tracelab.collect.run_end import _count_recorded
 from tracelab.ingest.pipeline import FileResult
 
@@ -30,3 +31,18 @@ def test_steps_of_all_ranks_are_counted(outcomes, words):
 def test_ingest_counts_the_rows_of_steps_and_not_the_steps_taken():
     results = [FileResult(Path("steps.rank0.jsonl"), "stored", run="r", rows={"ops": 1200, "steps": 39})]
     assert _run_line("r", results) == "r: steps.rank0.jsonl; 1,200 ops, 39 rows of steps"
+
+
+@pytest.mark.parametrize(
+    ("replaced", "lost"),
+    [
+        ({}, "which left nothing recorded"),
+        ({"files": [{"file": "a"}]}, "whose recording is left out"),
+        ({"recording": True}, "whose open window is lost"),
+        ({"recording": True, "files": [{"file": "a"}]}, "whose open window is lost, and the saved ones are left out"),
+    ],
+)
+def test_a_window_that_was_open_at_exec_is_named(replaced, lost):
+    own = {"host": "h", "pid": 7}
+    records = [own | {"started": 1, "steps": 3} | replaced, own | {"started": 2, "steps": 9, "ended": 5, "files": [{}]}]
+    assert choose_records(records)[0]["note"] == f"the program replaced itself by exec after 3 steps, {lost}"

@@ -347,6 +347,13 @@ def test_waiting_for_data_on_the_cpu_is_a_share_of_the_window_as_other_findings_
     assert "450 ns of 1.000 µs" in found.leads[0].sentence.replace("\u00a0", " ")
     (waiting,) = (each for each in found.figures if each.name == "waiting for data")
     assert (waiting.value, waiting.note) == (0.9, "of 10 timed steps, as the loop measured")
+    for row in tables["steps"]:
+        row["profiler_state"] = "recording" if row["step"] in (2, 3) else "off"
+        row["data_wait_ns"] = 10 if row["step"] in (2, 3) else 90
+    unmarked = {"steps": tables["steps"], "ops": tables["ops"], "annotations": tables["annotations"][:3]}
+    (of_loop,) = summarize(build_store(tmp_path / "looped", unmarked))
+    (waiting,) = (each for each in of_loop.figures if each.name == "waiting for data")
+    assert (waiting.value, waiting.note) == (0.1, "of 2 recorded steps, as the loop measured")
     (of_trace,) = summarize(build_store(tmp_path / "traced", {name: tables[name] for name in ("annotations", "ops")}))
     (waiting,) = (each for each in of_trace.figures if each.name == "waiting for data")
     assert (waiting.value, waiting.note) == (0.75, "of 3 recorded steps")

@@ -82,6 +82,8 @@ def _note_left_out(records: Sequence[Record]) -> Record:
         steps, is_recorded = record.get("steps", 0), bool(record.get("files"))
         if record.get("replaced"):
             lost = "which left nothing recorded" if not is_recorded else "whose recording is left out"
+            if record.get("recording"):
+                lost = "whose open window is lost" + (", and the saved ones are left out" if is_recorded else "")
             notes.append(f"{_REPLACED} after {steps} step{'s' * (steps != 1)}, {lost}")
         elif steps and is_recorded:
             count += 1

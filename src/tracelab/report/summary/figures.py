@@ -188,14 +188,20 @@ def _exposed_on_cpu(rows: Rows, window_ns: float | None, recorded: Rows) -> Figu
 
 
 def _data_wait(rows: Rows) -> Figure:
-    """Return the share of steps that waits for data: of a rank those that its loop measured, else traced ones."""
+    """Return the share of steps that waits for data: of a rank those that its loop measured, else traced ones.
+
+    Where the trace has no waits, and the profiler recorded some of the steps, the others do not count.
+    """
     found = [row for row in rows if row["wait_ns"] is not None and row["step_ns"]]
     measured = {row["rank"] for row in found if row["counted_from"] == "steps"}
     known = [row for row in found if (row["counted_from"] == "steps") == (row["rank"] in measured)]
+    counted = {row["rank"] for row in known if row["counted_from"] == "steps" and not row["is_left_out"]}
+    of_window = [row for row in known if row["rank"] not in counted or not row["is_left_out"]]
+    is_window, known = len(of_window) < len(known), of_window
     if not known:
         return Figure("waiting for data", None, "unknown", _NO_LOADER)
     share = sum(row["wait_ns"] for row in known) / sum(row["step_ns"] for row in known)
-    steps = _count(len(known), "timed step" if measured else "recorded step")
+    steps = _count(len(known), "timed step" if measured and not is_window else "recorded step")
     note = f"of {steps}, as the loop measured" if measured else f"of {steps}"
     return Figure("waiting for data", share, format_share(share), note)
 
