@@ -31,6 +31,7 @@ class State:
         self.recording = False
         self.prepared = False
         self.step_is_open = False
+        self.tears_down_cupti = False
         self.graphs = 0
         self.allocated = {}
         self.queue_ends_ms = {}
@@ -46,6 +47,11 @@ class State:
         self.calls.append(line)
         if self._log:
             self._log.write(line + "\n")
+
+    def refuse_teardown(self):
+        """Refuse a window of Kineto that begins while CUPTI may be detaching."""
+        if self.tears_down_cupti:
+            raise BrokenRuleError("a window begins while Kineto may be detaching CUPTI")
 
     def tell_profiler(self, line):
         """Write a line for the fake nsys or ncu around this process."""

@@ -123,13 +123,15 @@ def _install_kineto(setattr_):
             super().prepare_trace()
 
         def start_trace(self):
+            device.state.refuse_teardown()
             device.state.call("kineto.start_trace")
             super().start_trace()
             device.start_window()
 
         def stop_trace(self):
             device.stop_window()
-            device.state.call("kineto.stop_trace")
+            device.state.tears_down_cupti = os.environ.get("TEARDOWN_CUPTI") == "1"
+            device.state.call("kineto.stop_trace", *["detaches CUPTI"] * device.state.tears_down_cupti)
             super().stop_trace()
 
         def export_chrome_trace(self, path, **options):

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from tracelab.collect import disk_errors
 from tracelab.collect.process.launch import SAVING
 from tracelab.collect.profiling.capture import DATA_LOADING
+from tracelab.collect.profiling.cupti import CuptiTeardown
 from tracelab.collect.profiling.trace_check import TraceCheck, check_trace, count_categories
 from tracelab.collect.run_folder import write_gzip, write_json
 
@@ -46,11 +47,27 @@ class KinetoSettings(Protocol):
         """Whether to count FLOPs per operator."""
         ...
 
+    @property
+    def detach(self) -> bool:
+        """Whether to detach CUPTI after the last planned window."""
+        ...
+
 
 class Kineto:
-    """The profiler of one process; `files` lists what it wrote and with which exporter."""
+    """The profiler of one process; `files` lists what it wrote and with which exporter.
 
-    def __init__(self, torch: Any, settings: KinetoSettings, rank: int, folder: Path, scratch: Path) -> None:  # noqa: ANN401
+    `windows` are planned; None where their number is not known.
+    """
+
+    def __init__(
+        self,
+        torch: Any,  # noqa: ANN401
+        settings: KinetoSettings,
+        rank: int,
+        folder: Path,
+        scratch: Path,
+        windows: int | None = None,
+    ) -> None:
         self._torch = torch
         self._settings = settings
         self._rank = rank
@@ -63,11 +80,12 @@ class Kineto:
         self.kernels = 0
         self.copies = 0
         self._note: str | None = None
+        self._teardown = CuptiTeardown(torch, windows, is_requested=settings.detach)
 
     def describe(self, note: str | None = None) -> dict[str, Any]:
-        """Return what was recorded as entries of an outcome; `note` goes before that of the export."""
+        """Return what was recorded as entries of an outcome; `note` goes before those of export and teardown."""
         entries: dict[str, Any] = {"files": self.files, "kernels": self.kernels, "copies": self.copies}
-        notes = "; ".join(filter(None, (note, self._note)))
+        notes = "; ".join(filter(None, (note, self._note, self._teardown.note)))
         return entries | ({"note": notes} if notes else {})
 
     def prepare(self) -> None:
@@ -95,6 +113,7 @@ class Kineto:
             self._synchronize()
         except RuntimeError:
             self._profile.profiler.use_device = None
+        self._teardown.begin_stop()
         with self._saving():
             self._profile.stop_trace()
 
@@ -104,8 +123,11 @@ class Kineto:
         target = self._target(part)
         if target.exists():  # in a program without steps, windows open at the same one
             target = self._target(f"{part}.window{len(self.files) + 1}")
-        with self._saving():
-            self._write(target)
+        try:
+            with self._saving():
+                self._write(target)
+        finally:
+            self._teardown.finish()
         self._profile = None
 
     def _target(self, part: str) -> Path:
@@ -149,6 +171,7 @@ class Kineto:
         activities = [profiler.ProfilerActivity.CPU]
         if self._torch.cuda.is_available() and settings.device != "cpu":
             activities.append(profiler.ProfilerActivity.CUDA)
+        self._teardown.prepare(records_gpu=len(activities) > 1)
         profile = profiler.profile
         # Without it, torch 2.11 warns that events of earlier cycles are lost: a profile has one cycle here. It is
         # switched off again after that, or the profiler would convert all events to Python objects when it stops.

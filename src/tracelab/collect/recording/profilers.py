@@ -34,6 +34,7 @@ class KinetoOptions:
     memory: bool = False
     stacks: bool = False
     flops: bool = False
+    detach: bool = False
     device: str = "auto"
 
 
@@ -47,10 +48,11 @@ class ProgramKineto(Kineto):
         find_rank: Callable[[], Rank],
         folder: Path,
         scratch: Path,
+        windows: int | None = None,
     ) -> None:
         if not any(Path(path).exists() for path in _DEVICE_FILES):  # asking torch would load the driver
             options = KinetoOptions(**vars(options) | {"device": "cpu"})
-        super().__init__(torch, options, 0, folder, scratch)
+        super().__init__(torch, options, 0, folder, scratch, windows)
         self._find_rank = find_rank
         self._unfinished: str | None = None
         self._calling: int | None = None
@@ -95,6 +97,7 @@ class ProgramKineto(Kineto):
             def call_and_start(*arguments: Any, **keywords: Any) -> Any:  # noqa: ANN401
                 end_inherited_profiler(self._torch)
                 if self._calling != threading.get_ident():
+                    self._teardown.cancel()
                     function()
                 return start(*arguments, **keywords)
 

@@ -14,7 +14,7 @@ from typing import Any
 from tracelab.collect import status
 from tracelab.collect.disk_errors import WritePaths
 from tracelab.collect.program.description import describe_program
-from tracelab.collect.program.settings import ProgramSettings, name_runs
+from tracelab.collect.program.settings import ProgramSettings, check_detach, name_runs
 from tracelab.collect.recording import hook
 from tracelab.collect.recording.joint_end import finish_rank
 from tracelab.collect.recording.os_exit import call_before_os_exit
@@ -45,6 +45,8 @@ class ScriptRecording:
         self._settings = ProgramSettings(
             tuple(getattr(sys, "orig_argv", sys.argv)), ("kineto",), window, options, out=out, run=run, force=force
         )
+        with _name_arguments():
+            check_detach(self._settings)
         self._held = contextlib.ExitStack()
         self._recorder: Recorder | None = None
         self._is_entered = False
@@ -65,7 +67,8 @@ class ScriptRecording:
         self._rank, self._begun_s, self._pid = rank, time.monotonic(), os.getpid()
         scratch = self._held.enter_context(scratch_folder())
         self._paths = WritePaths(folder, scratch)
-        self._profiler = ProgramKineto(torch, self._settings.kineto, find_rank, folder, scratch)
+        windows = self._settings.window.files
+        self._profiler = ProgramKineto(torch, self._settings.kineto, find_rank, folder, scratch, windows)
         times = StepTimes(lambda: steps_file(folder, folder.name, rank.rank))
         self._versions = hook.describe_versions(torch)
         recorder = Recorder(self._settings.window, self._profiler, times, begins_with_step=True)
