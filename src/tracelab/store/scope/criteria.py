@@ -87,6 +87,21 @@ with events as (
 )
 select {SOURCE} as source, shift_ns, length_ns from axis_of('events')"""
 
+_RECOMPUTED = f"""\
+with frames as materialized (
+    from module_frames(null, null)
+),
+alone as materialized (
+    select id from nesting('frames') where parent is null
+)
+select
+    'recomputed' as kind, {PROCESS} as process, {THREAD} as thread, hash(run, source, rank) as of_rank,
+    start_ns, end_ns
+from module_places('frames') as p
+join frames using (id)
+semi join alone using (id)
+where p.path <> names and list_has_any(p.path, $module)"""
+
 _BACKWARD = f"""\
 with host_ops as materialized (
     from filtered_ops(null, null)
@@ -108,7 +123,7 @@ where starts_with(name, 'nn.Module: ') and has_valid_interval(start_ns, end_ns)"
 
 REFERENCED = {
     "steps": _STEPS + _SERVING_STEPS,
-    "within": _NAMES + _MATCHES + _BACKWARD + _MODULE_FRAMES,
+    "within": _NAMES + _MATCHES + _RECOMPUTED + _BACKWARD + _MODULE_FRAMES,
     "from_": _AXIS,
     "to": _AXIS,
     "after_start": _PROGRAM_STARTS,
@@ -258,7 +273,8 @@ def _find_within(con: duckdb.DuckDBPyConnection, pattern: str) -> tuple[Criterio
         raise NoDataError(f"the name of no range, op or module matches {pattern!r}; {hint}")
     rows = _fetch(con, _MATCHES, names)
     if names["module"]:
-        rows = _add_backward(con, rows)
+        recomputed = _fetch(con, _RECOMPUTED, {"module": names["module"]})
+        rows = _add_backward(con, {name: np.concatenate([values, recomputed[name]]) for name, values in rows.items()})
     in_process = rows["kind"] == "range"
     criterion = Criterion(
         of_process=_gather(rows, ("process", "of_rank"), in_process),
@@ -273,7 +289,8 @@ def _add_backward(con: duckdb.DuckDBPyConnection, rows: dict[str, npt.NDArray[An
 
     What lies within such an op, backward ops of others and modules that are recomputed, is no part of it.
     """
-    modules = _gather(rows, ("thread",), (rows["kind"] == "module") & (rows["thread"] != NO_THREAD))
+    are_modules = np.isin(rows["kind"], ["module", "recomputed"])
+    modules = _gather(rows, ("thread",), are_modules & (rows["thread"] != NO_THREAD))
     ops = _fetch(con, _BACKWARD, {})
     answering = modules.hold(ops.pop("forward_thread"), ops.pop("forward_ns"))
     others = {name: values[~answering] for name, values in ops.items()}
