@@ -42,8 +42,12 @@ with marked as materialized (
     select
         row_number() over () as id,
         run, source, rank, pid, tid, name, name as part, start_ns, end_ns,
-        case when has_valid_interval(start_ns, end_ns) then dur_ns end as measured_ns
-    from annotations
+        case when has_valid_interval(start_ns, end_ns) then dur_ns end as measured_ns, is_listed
+    from (
+        select *, true as is_listed from annotations
+        union all
+        select *, false from around_annotations  -- names of what was launched before a scope of executions
+    )
     where scope = 'cpu' and matches(run, $run) and matches(rank, $rank)
 ),
 api as not materialized (
@@ -69,6 +73,9 @@ devices_seen as (
     select run, rank, device, sum(gpu_ns) as gpu_sum_ns
     from activity
     group by run, rank, device
+),
+listed as (
+    from marked where is_listed
 ),
 process_ranges as (
     select run, source, pid, null as tid, id, part, start_ns, end_ns from marked
@@ -102,19 +109,20 @@ by_device as (
 ),
 durations as (
     select m.run, m.rank, m.name, sum(m.measured_ns) as dur_ns
-    from outermost('marked')
-    join marked as m using (id)
+    from outermost('listed')
+    join listed as m using (id)
     group by m.run, m.rank, m.name
 ),
 crossings as (
     select m.run, m.rank, m.name, count(*) as overlapping_ranges
-    from nesting('marked') as n
-    join marked as m using (id)
+    from nesting('listed') as n
+    join listed as m using (id)
     where n.crosses
     group by m.run, m.rank, m.name
 ),
 counts as (
-    select run, rank, name, count(*) as ranges, count(measured_ns) as timed_ranges
+    select
+        run, rank, name, count(*) filter (is_listed) as ranges, count(measured_ns) filter (is_listed) as timed_ranges
     from marked
     where $annotation is null or regexp_matches(name, $annotation)
     group by run, rank, name
@@ -138,4 +146,5 @@ left join by_device as b
     on c.run = b.run and c.rank = b.rank and c.name is not distinct from b.name and v.device is not distinct from b.device
 left join durations as d on c.run = d.run and c.rank = d.rank and c.name is not distinct from d.name
 left join crossings as x on c.run = x.run and c.rank = x.rank and c.name is not distinct from x.name
+where c.ranges > 0 or b.process_gpu_ns > 0
 order by c.run, c.rank, v.device, process_gpu_ns desc, annotation

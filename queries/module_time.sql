@@ -52,9 +52,9 @@ with replayed as materialized (
 frames as materialized (
     select row_number() over () as id, * exclude (id)
     from (
-        select *, true as is_listed from module_frames($run, $rank)
+        from module_frames($run, $rank)
         union all by name
-        select null as id, *, false as is_listed from captured_modules($run, $rank, 'replayed')
+        select null as id, *, false as is_listed from naming_modules($run, $rank, 'replayed')
     )
 ),
 places as materialized (

@@ -9,7 +9,7 @@
 -- their busy_ns is gpu_ns. While a graph is captured, ops launch nothing that runs: `captured_calls` of a row have FLOPs and no
 -- gpu_ns. `reason` is why FLOPs are not known: weights or caches are no arguments of an op, as of fused MoE layers and paged
 -- attention, or its shapes are not recorded: record_shapes=True of the PyTorch profiler. What was launched before the recording
--- has no op; --linked leaves it out.
+-- has no op; --linked leaves it out. With --scope-by execution calls count whose GPU rows run in the scope, whenever called.
 -- /// query
 -- title = "FLOPs by shapes"
 -- needs = ["ops"]
@@ -59,8 +59,7 @@ with replayed as materialized (
 ),
 executions as not materialized (
     select run, source, rank, pid, tid, name, start_ns, end_ns, external_id, input_shapes, input_types, args
-    from ops
-    where matches(run, $run) and matches(rank, $rank)
+    from scope_ops($run, $rank)
 ),
 activity as materialized (
     from filtered_activity($run, $rank)
@@ -70,6 +69,7 @@ api as not materialized (
 ),
 summed as materialized (
     from all_op_costs('executions', 'activity', 'api', 'replayed')
+    where gpu_rows > 0 or not exists (from around_ops)  -- else of calls whose GPU rows ran in the scope
 ),
 unlaunched as (  -- what no op launched, because no launch of it was recorded at all
     select a.run, a.rank, a.device, sum(a.gpu_ns) as gpu_ns

@@ -65,7 +65,7 @@ recorded as not materialized (
     where matches(run, $run) and matches(rank, $rank)
     union all
     select run, source, rank, pid, tid, name, start_ns, end_ns, external_id, sequence_number, forward_tid, input_shapes, false
-    from captured_ops($run, $rank, 'replayed')
+    from naming_ops($run, $rank, 'replayed')
 ),
 -- /// if by = module, stack
 host_ops as materialized (
@@ -80,7 +80,7 @@ modules as materialized (
     from (
         from module_frames($run, $rank)
         union all by name
-        select null as id, * from captured_modules($run, $rank, 'replayed')
+        select null as id, * from naming_modules($run, $rank, 'replayed')
     )
     where $by = 'module'
 ),
@@ -269,6 +269,14 @@ of_kinds as (
     left join outer_calls as c on k.kind = c.kind
     left join outer_gpu as g on k.kind = g.kind and g.replayer is null
     where k.is_counted
+    union all by name
+    select  -- of a scope of executions: what ops outside of it launched
+        k.run, k.rank, k.name, k.detail, 0 as calls, 0 as timed_calls, 0 as self_ns, g.gpu_ns, o.gpu_self_ns, o.gpu_rows,
+        0 as overlapping_calls
+    from kinds as k
+    join own as o on k.kind = o.kind and o.replayer is null
+    left join outer_gpu as g on k.kind = g.kind and g.replayer is null
+    where not k.is_counted and (o.gpu_rows > 0 or g.gpu_ns > 0)
     union all by name
     select
         r.run, r.rank, k.name, k.detail, 0 as calls, 0 as timed_calls, 0 as self_ns, g.gpu_ns, o.gpu_self_ns, o.gpu_rows,

@@ -100,7 +100,7 @@ replayed as materialized (
     from known_replays($run, $rank, null) where $from <> 'counters'
 ),
 timed_ops as not materialized (
-    select * from ops where $from <> 'counters' and matches(run, $run) and matches(rank, $rank)
+    from scope_ops($run, $rank) where $from <> 'counters'
 ),
 activity as materialized (
     from filtered_activity($run, $rank) where $from <> 'counters'

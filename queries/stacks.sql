@@ -29,7 +29,7 @@
 -- frame = "Name of the frame, as file(line): function, of the op or of the module."
 -- own = "Of the frame itself, without those below: ns, or bytes."
 -- total = "own of the frame and all below, added up."
--- calls = "Calls of the frame; NULL of (backward), of (no frame), and of what is below (backward). Of kernels that graphs replay those in the capture."
+-- calls = "Calls of the frame; NULL of (backward), of (no frame), and of what is below (backward). Of kernels that graphs replay those in the capture; of the GPU with --scope-by execution those of the whole recording."
 -- of_whole_ratio = "total / whole."
 -- whole = "own of all nodes of the run and rank, added up."
 -- ///
@@ -48,9 +48,9 @@ frames as not materialized (
     -- /// end
     -- /// if measure = gpu
     union all
-    select run, source, rank, pid, tid, start_ns, end_ns, name from captured_frames($run, $rank, 'replayed')
+    select run, source, rank, pid, tid, start_ns, end_ns, name from naming_frames($run, $rank, 'replayed')
     union all
-    select run, source, rank, pid, tid, start_ns, end_ns, name from captured_ops($run, $rank, 'replayed') where $by = 'stack'
+    select run, source, rank, pid, tid, start_ns, end_ns, name from naming_ops($run, $rank, 'replayed') where $by = 'stack'
     -- /// end
 ),
 recorded as not materialized (
@@ -86,9 +86,7 @@ activity as materialized (
     where $measure = 'gpu'
 ),
 api as (
-    select run, source, pid, tid, correlation, start_ns, end_ns
-    from api_calls
-    where $measure = 'gpu' and matches(run, $run) and matches(rank, $rank)
+    from filtered_calls($run, $rank) where $measure = 'gpu'
 ),
 launches as materialized (
     select id, run, source, pid, tid, at_ns from linked_points('activity', 'api', 'host_ops', 'replayed')

@@ -30,7 +30,9 @@
 -- window_ns = "First start to last end of the rank's API calls and ops, summed over the sources."
 -- ///
 with api as not materialized (
-    from filtered_calls($run, $rank) where has_valid_interval(start_ns, end_ns) and api <> 'osrt'
+    select run, source, rank, pid, tid, name, start_ns, end_ns, correlation
+    from api_calls
+    where has_valid_interval(start_ns, end_ns) and api <> 'osrt' and matches(run, $run) and matches(rank, $rank)
 ),
 copies as (
     select run, source, pid, correlation, max(end_ns) as copied_ns

@@ -1,9 +1,15 @@
 -- The rows of one run and rank, or of all where these are NULL, as queries about what launched what read them.
 
--- filtered_calls(of_run, of_rank): API calls, with what links them to the GPU rows that they launched.
+-- filtered_calls(of_run, of_rank): API calls, with what links them to the GPU rows that they launched. In a scope of executions
+-- also those outside of it, which launch rows of it.
 create or replace macro filtered_calls(of_run, of_rank) as table
 select run, source, rank, pid, tid, name, api, start_ns, end_ns, correlation
-from api_calls
+from (from api_calls union all from around_api_calls)
+where matches(run, of_run) and matches(rank, of_rank);
+
+-- scope_ops(of_run, of_rank): ops. In a scope of executions also those outside of it, which launch rows of it.
+create or replace macro scope_ops(of_run, of_rank) as table
+from (from ops union all from around_ops)
 where matches(run, of_run) and matches(rank, of_rank);
 
 -- filtered_activity(of_run, of_rank): GPU rows, numbered; gpu_ns is their duration, 0 where they have no valid one.
@@ -35,23 +41,28 @@ where exists (
         and r.tid is not distinct from c.capture_tid and r.start_ns < c.end_ns and r.end_ns > c.begin_ns
 );
 
--- captured_rows(everywhere, left_out, of_run, of_rank, replays): the rows around_captures() of a table that are not among those
--- of this run and rank: of other ones, or outside of the scope. Takes the views of all of its rows, and of those left out.
-create or replace macro captured_rows(everywhere, left_out, of_run, of_rank, replays) as table
+-- naming_rows(everywhere, left_out, launching, of_run, of_rank, replays): the rows of a table that are none of the scope, run and rank, but
+-- name its GPU rows: those around_captures(), and in a scope of executions all rows outside of it. Takes the views of all of the
+-- table's rows, of those left out, and of those that may launch rows of the scope.
+create or replace macro naming_rows(everywhere, left_out, launching, of_run, of_rank, replays) as table
 with _other_rows as not materialized (
     from query_table(everywhere) where not (matches(run, of_run) and matches(rank, of_rank))
     union all
-    from query_table(left_out) where matches(run, of_run) and matches(rank, of_rank)
+    from query_table(left_out) where matches(run, of_run) and matches(rank, of_rank) and not exists (from query_table(launching))
 )
-from around_captures('_other_rows', replays);
+from around_captures('_other_rows', replays)
+union all
+from query_table(launching) where matches(run, of_run) and matches(rank, of_rank);
 
--- captured_ops(of_run, of_rank, replays): captured_rows() of ops. Columns as of the table.
-create or replace macro captured_ops(of_run, of_rank, replays) as table
-from captured_rows('unscoped_ops', 'left_out_ops', of_run, of_rank, replays);
+-- naming_ops(of_run, of_rank, replays): naming_rows() of ops. Columns as of the table.
+create or replace macro naming_ops(of_run, of_rank, replays) as table
+from naming_rows('unscoped_ops', 'left_out_ops', 'around_ops', of_run, of_rank, replays);
 
--- captured_frames(of_run, of_rank, replays): captured_rows() of Python frames.
-create or replace macro captured_frames(of_run, of_rank, replays) as table
-from captured_rows('unscoped_python_frames', 'left_out_python_frames', of_run, of_rank, replays);
+-- naming_frames(of_run, of_rank, replays): naming_rows() of Python frames.
+create or replace macro naming_frames(of_run, of_rank, replays) as table
+from naming_rows(
+    'unscoped_python_frames', 'left_out_python_frames', 'around_python_frames', of_run, of_rank, replays
+);
 
 -- surrounding_ops(of_run, of_rank, replays): filtered_ops(), and those where known_replays() were captured. Without a scope: what is
 -- around the rows of one may lie outside of it.

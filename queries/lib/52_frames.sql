@@ -10,10 +10,14 @@ create or replace macro module_class(name) as coalesce(nullif(regexp_extract(wit
 create or replace macro is_optimizer_step(name) as regexp_matches(name, '(?i)^optimi[sz]er([._ ]?step|$)');
 
 -- nvtx_ranges(of_run, of_rank): ranges that the threads of a program push under nsys, but those of libraries, which have domains of
--- their own.
+-- their own. In a scope of executions those outside of it name rows that they launch, and are not listed.
 create or replace macro nvtx_ranges(of_run, of_rank) as table
-select run, source, rank, pid, tid, name, scope, start_ns, end_ns
-from annotations
+select run, source, rank, pid, tid, name, scope, start_ns, end_ns, is_listed
+from (
+    select *, true as is_listed from annotations
+    union all
+    select *, false from around_annotations
+)
 where
     args like '%"push_pop"%' and domain is null and scope = 'cpu' and matches(run, of_run) and matches(rank, of_rank)
     and has_valid_interval(start_ns, end_ns);
@@ -70,14 +74,15 @@ _nvtx_chosen as (
     window alike as (partition by n.run, n.rank, without_number(n.name))
 )
 select
-    run, source, rank, pid, tid, is_path, case when has_step then [without_number(names[1])] else names end as names, start_ns, end_ns
+    run, source, rank, pid, tid, is_path, case when has_step then [without_number(names[1])] else names end as names, start_ns, end_ns,
+    is_listed
 from _nvtx_chosen;
 
 -- module_frames(of_run, of_rank): forward passes of nn.Modules, numbered, named without prefix, and nvtx_modules().
 create or replace macro module_frames(of_run, of_rank) as table
 select row_number() over () as id, *, module_class(names[-1]) as class
 from (
-    select run, source, rank, pid, tid, false as is_path, [substr(name, 12)] as names, start_ns, end_ns
+    select run, source, rank, pid, tid, false as is_path, [substr(name, 12)] as names, start_ns, end_ns, true as is_listed
     from python_frames
     where
         matches(run, of_run) and matches(rank, of_rank) and starts_with(name, 'nn.Module: ')

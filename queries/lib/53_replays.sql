@@ -200,13 +200,13 @@ anti join _replayed using (id)
 union all
 select id, run, source, pid, tid, at_ns, null from _replayed;
 
--- captured_modules(of_run, of_rank, replays): forward passes of nn.Modules among captured_frames(), with the columns of
+-- naming_modules(of_run, of_rank, replays): forward passes of nn.Modules among naming_frames(), with the columns of
 -- module_frames().
-create or replace macro captured_modules(of_run, of_rank, replays) as table
+create or replace macro naming_modules(of_run, of_rank, replays) as table
 select
     run, source, rank, pid, tid, false as is_path, [substr(name, 12)] as names, start_ns, end_ns,
     module_class(substr(name, 12)) as class
-from captured_frames(of_run, of_rank, replays)
+from naming_frames(of_run, of_rank, replays)
 where starts_with(name, 'nn.Module: ') and has_valid_interval(start_ns, end_ns);
 
 -- replay_units(replayed): replays of graph_replays_of() with one sequence on one device, as if they were a run, `unit`, that launches what

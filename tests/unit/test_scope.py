@@ -283,6 +283,26 @@ def test_steps_of_an_inference_server_have_the_numbers_of_serving_steps(tmp_path
         names_in(store, steps="2")
 
 
+def test_what_was_launched_before_a_scope_of_executions_has_its_names(two_steps: Path) -> None:
+    # In step 1 run, 30 ns each: `late`, which aten::mm of step 0 launched, mm of the op of step 1, and mm_backward.
+    lab = Lab(two_steps).scoped(steps="1", by="execution")
+
+    def figures(query: str, *columns: str, **params: Any) -> set[tuple[Any, ...]]:
+        return {tuple(row[column] for column in columns) for row in lab.query(query, **params).to_pylist()}
+
+    own = {("aten::mm", 1, 60), ("MmBackward", 1, 30)}
+    assert figures("op_summary", "op", "calls", "gpu_self_ns") == own
+    assert figures("op_flop", "op", "calls", "gpu_ns") == {("aten::mm", 2, 60), ("MmBackward", 1, 30), (None, 0, 5)}
+    ranges = {row[0]: row[1:] for row in figures("annotation_gpu_time", "annotation", "ranges", "exclusive_gpu_ns")}
+    assert ranges["ProfilerStep#0"] == (0, 30)
+    assert ranges["forward"] == (1, 30)
+    own_of_modules = figures("module_time", "module", "phase", "own_ns")
+    assert own_of_modules >= {(None, "forward", 30), (None, "backward", 30), ("Linear_0", None, 30)}
+    stacks = figures("stacks", "frame", "depth", "own", measure="gpu")
+    assert ("aten::mm", 1, 30) in stacks
+    assert sum(own for _, _, own in stacks) == 95
+
+
 def test_the_sentence_of_a_module_is_that_its_backward_pass_is_part_of_it(two_steps: Path) -> None:
     (note,) = Lab(two_steps).scoped(within="^Linear_0$").query("op_summary").notes
     assert note.startswith(

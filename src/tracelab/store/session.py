@@ -22,11 +22,15 @@ if TYPE_CHECKING:
 
 MACROS = QUERIES / "lib"
 
-UNSCOPED, LEFT_OUT = "unscoped_", "left_out_"
-"""Prefixes of the views of all rows of a table, in a scope or not, and of those that a scope leaves out."""
+UNSCOPED, LEFT_OUT, AROUND = "unscoped_", "left_out_", "around_"
+"""Prefixes of the views of all rows of a table, in a scope or not, and of those that a scope leaves out.
+
+The last one has these, too, of a scope of executions: earlier rows may have launched work in it, which they name.
+"""
 _BESIDE = {
     UNSCOPED: ("api_calls", "ops", "python_frames", "annotations", "collectives"),
     LEFT_OUT: (*schema.GPU_ACTIVITY, "syncs", "ops", "python_frames"),
+    AROUND: ("api_calls", "ops", "python_frames", "annotations"),
 }
 """The tables with such a view: what is around the rows of a scope or names them, captures, and what occupies a GPU."""
 _PLAIN_STORE = "plain_store"
@@ -135,7 +139,10 @@ def _open_rows(
         return _place_rows(stored, alignment, runs), {}
     from tracelab.store.scope.row_mask import LeftOutRows, MaskedRows
 
-    beside: dict[str, StoredRows] = {UNSCOPED: stored, LEFT_OUT: LeftOutRows(stored, mask)}
+    left_out = LeftOutRows(stored, mask)
+    beside: dict[str, StoredRows] = {UNSCOPED: stored, LEFT_OUT: left_out}
+    if mask.scope.by == "execution":
+        beside[AROUND] = left_out
     return (
         _place_rows(MaskedRows(stored, mask), alignment, runs),
         {prefix: _place_rows(rows, alignment, runs) for prefix, rows in beside.items()},
@@ -342,7 +349,7 @@ def render_session(
     views = [*(_create_view(stored, table) for table in tables), *map(_create_placeholder, computed)]
     if referenced is None:
         views += shared_relations.render_placeholders()
-    for prefix, rows in ({UNSCOPED: stored, LEFT_OUT: None} | dict(beside)).items():
+    for prefix, rows in ({UNSCOPED: stored, LEFT_OUT: None, AROUND: None} | dict(beside)).items():
         views += [
             _create_view(rows, schema.BY_NAME[table], prefix + table)
             for table in _BESIDE[prefix]
@@ -359,7 +366,7 @@ def referenced_tables(store: Path, referenced: str) -> list[str]:
 
 
 def _named_tables(words: frozenset[str]) -> list[schema.Table]:
-    return [table for table in schema.TABLES if {table.name, UNSCOPED + table.name, LEFT_OUT + table.name} & words]
+    return [table for table in schema.TABLES if {prefix + table.name for prefix in ("", *_BESIDE)} & words]
 
 
 def _narrow(library: Sequence[str], referenced: str, *, has_kept: bool = False) -> tuple[list[str], frozenset[str]]:
