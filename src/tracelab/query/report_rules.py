@@ -55,6 +55,9 @@ TOPICS = (
 in those that do not (broadcasts, reductions, sends and receives), waiting for data, a late CPU side, gaps
 between kernels, work that waits for other work, copies, low clocks, kernels that leave multiprocessors free, computing
 that other kernels do in less time."""
+COMMUNICATION_TOPICS = frozenset({"waiting", "transfer", "receiving"})
+"""Those of exposed communication."""
+COPY_TOPICS = frozenset({"copies"})
 COMPUTING_TOPICS = frozenset({"clocks", "parallelism", "kernels"})
 """Those of time in which devices compute."""
 

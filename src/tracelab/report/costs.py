@@ -5,6 +5,9 @@ The one definition of a cost, for the summary, the sections of the report and th
     cost     the time that the devices of the run lose to the cause, added up over them
     share    cost / measured time of the run: the windows of all its devices, added up (`report.windows`)
 
+Of exposed communication and copies the share is of the part that can be recovered (the query recoverable_exposure): not
+where the device would wait for the CPU side in their place.
+
 So a device that idles for 40 % of its window costs a run of eight such devices 5 %. Where the costs of a finding's rows
 add up (`Cost.adds`), its cost is that of all rows of the run, or of all with the same values, for which the rule holds.
 A query divides what the training loop measured, without a trace, by the steps of all ranks (`Cost.of`).
@@ -19,15 +22,17 @@ from tracelab.output.labels import IDENTITY
 from tracelab.query.report_rules import LEAST_SHARE, PLACEHOLDER, Finding
 from tracelab.report.outliers import alike_ctes
 from tracelab.report.sentences import SHARE
+from tracelab.report.windows import recoverable_ratio_sql
 
 MATCHING, CHECKED, CHECKED_OF_RUN = ("\x1bmatching", "\x1bchecked", "\x1bchecked of run")
 """Columns of a finding's rows, with names that no column of an answer has: the number of matching rows, of all rows of
 the group, and of all of the run. Rows with the same `Report.row_key` count once."""
-ROW_COST, COST, ADDED, WHOLE, COST_SHARE, STEP = (
-    f"\x1b{name}" for name in ("row cost", "cost", "added", "whole", "cost share", "step")
+ROW_COST, COST, ADDED, WHOLE, COST_SHARE, STEP, KEPT = (
+    f"\x1b{name}" for name in ("row cost", "cost", "added", "whole", "cost share", "step", "kept")
 )
 """Cost of the row in ns, that of the finding, the number of rows that it adds up, the measured time of the run, the
-cost's share of that, and the measured time of a step on a device in ns."""
+recoverable cost's share of that, the measured time of a step on a device in ns, and the part of the cost that is
+recoverable."""
 OF = "\x1bof"
 """What the query measured of the run, such as its steps, where the share is of that; else NULL."""
 _RULE, _ABOUT, _KEY = ("\x1brule", "\x1babout", "\x1bkey")
@@ -71,6 +76,7 @@ def matching_rows_sql(
         count="*" if row_key is None else f'distinct "{_KEY}"',
         shares=shares,
         cost_ns=cost.ns if cost else "null",
+        kept=recoverable_ratio_sql(cost.topics) if cost else "1",
         of_ns=f"sum({cost.of}) over ({_partition_clause(run)})" if cost and cost.of else "null",
         same_run=f'r."{run}"' if run else "null",
         cost_rows=f'sum("{ROW_COST}") filter ("{_RULE}") over ({added_up})' if adds is not None else f'"{ROW_COST}"',
@@ -109,16 +115,18 @@ with rules as (
     from answer
 ),
 measured as (
-    select r.*, coalesce("{OF}", w.window_ns) as "{WHOLE}", w.step_ns as "{STEP}"
+    select r.*, coalesce("{OF}", w.window_ns) as "{WHOLE}", w.step_ns as "{STEP}",
+        {{kept}} as "{KEPT}"
     from rules as r
     left join report.windows as w on w.run = {{same_run}}
+    left join report.recoverable as x on x.run = {{same_run}}
 ),
 summed as (
     select *, {{cost_rows}} as "{COST}", {{added}} as "{ADDED}" from measured
 ),
 {{alike}},
 costed as (
-    select *, "{COST}" / nullif("{WHOLE}", 0) as "{COST_SHARE}" from alike
+    select *, "{COST}" * "{KEPT}" / nullif("{WHOLE}", 0) as "{COST_SHARE}" from alike
 ),
 counted as (
     select

@@ -1,7 +1,15 @@
-"""Create the table report.windows: the measured time of each run, of which costs are shares, in all and per step."""
+"""Create the tables from which costs become shares.
+
+report.windows       the measured time of each run, of which costs are shares, in all and per step
+report.recoverable   the part of exposed communication and copies without which the run would be shorter
+"""
+
+from collections.abc import Collection
 
 import duckdb
 import pyarrow as pa
+
+from tracelab.query.report_rules import COMMUNICATION_TOPICS, COPY_TOPICS
 
 _NO_WINDOWS = pa.table(
     {
@@ -19,6 +27,26 @@ _NO_STEPS = pa.table(
         "gpu_busy_ns": pa.array([], pa.int64()),
     }
 )
+_NO_EXPOSURE = pa.table(
+    {
+        "run": pa.array([], pa.string()),
+        **{
+            f"{kind}_{name}_ns": pa.array([], pa.int64())
+            for kind in ("exposed", "recoverable")
+            for name in ("comm", "memory")
+        },
+    }
+)
+_RATIOS = {COMMUNICATION_TOPICS: "comm_ratio", COPY_TOPICS: "memory_ratio"}
+_CREATE_RECOVERABLE = """
+create or replace table report.recoverable as
+select
+    run,
+    sum(recoverable_comm_ns) / nullif(sum(exposed_comm_ns), 0) as comm_ratio,
+    sum(recoverable_memory_ns) / nullif(sum(exposed_memory_ns), 0) as memory_ratio
+from exposure
+group by run
+"""
 _CREATE = """
 create or replace table report.windows as
 with on_gpus as (
@@ -51,24 +79,40 @@ def ensure_windows(con: duckdb.DuckDBPyConnection) -> None:
     """Create an empty table report.windows unless there is one: costs then have a share where they count steps."""
     con.execute("create schema if not exists report").fetchall()
     con.execute("create table if not exists report.windows (run varchar, window_ns double, step_ns double)").fetchall()
+    con.execute(
+        "create table if not exists report.recoverable (run varchar, comm_ratio double, memory_ratio double)"
+    ).fetchall()
+
+
+def recoverable_ratio_sql(topics: Collection[str]) -> str:
+    """Return SQL for the recoverable part of time that is lost to some topics, over a row `x` of report.recoverable."""
+    column = next((name for all_topics, name in _RATIOS.items() if set(topics) <= all_topics), None)
+    return f"coalesce(x.{column}, 1)" if column else "1"
 
 
 def create_windows(
-    con: duckdb.DuckDBPyConnection, gpus: pa.Table | None, cpus: pa.Table | None, steps: pa.Table | None
+    con: duckdb.DuckDBPyConnection,
+    gpus: pa.Table | None,
+    cpus: pa.Table | None,
+    steps: pa.Table | None,
+    exposure: pa.Table | None = None,
 ) -> None:
-    """Create the table report.windows from the answers of gpu_breakdown, cpu_breakdown and step_breakdown.
+    """Create both tables from the answers of gpu_breakdown, cpu_breakdown, step_breakdown and recoverable_exposure.
 
     A row is a run: `window_ns` is the sum of the windows of its devices, without GPU activity that of the windows of
-    its ranks on the CPU, and `step_ns` that divided by the number of steps on devices. An answer of None has no rows.
+    its ranks on the CPU, and `step_ns` that divided by the number of steps on devices. An answer of None has no
+    rows; without an exposure all of it is recoverable.
     """
     con.execute("create schema if not exists report").fetchall()
     con.register("gpu_windows", _NO_WINDOWS if gpus is None else gpus)
     con.register("cpu_windows", _NO_WINDOWS if cpus is None else cpus)
     con.register("step_lengths", _NO_STEPS if steps is None else steps)
+    con.register("exposure", _NO_EXPOSURE if exposure is None else exposure)
     try:
         con.execute(_CREATE).fetchall()
+        con.execute(_CREATE_RECOVERABLE).fetchall()
     finally:
-        for name in ("gpu_windows", "cpu_windows", "step_lengths"):
+        for name in ("gpu_windows", "cpu_windows", "step_lengths", "exposure"):
             con.unregister(name)
 
 

@@ -40,7 +40,7 @@ def _head(lead: Lead, leads: Sequence[Lead], ceilings: Sequence[Ceiling], unrank
     if joined:
         yield _joined_cost(lead, joined)
     else:
-        less = [*_explained([lead], leads, unranked), *_shared([lead], leads, ceilings)]
+        less = [*_hidden([lead]), *_explained([lead], leads, unranked), *_shared([lead], leads, ceilings)]
         yield from _cost(lead, less, is_consequence=lead not in leads)
     if lead.part_of:
         yield f"That is part of {list_findings(lead.part_of)}."
@@ -60,7 +60,7 @@ def _details(lead: Lead, leads: Sequence[Lead], ceilings: Sequence[Ceiling], unr
     if joined := _joined(lead):
         yield from _describe_joined(lead, joined)
         parts = [lead, *joined]
-        if less := [*_explained(parts, leads, unranked), *_shared(parts, leads, ceilings)]:
+        if less := [*_hidden(parts), *_explained(parts, leads, unranked), *_shared(parts, leads, ceilings)]:
             alone = format_scaled(sum(each.cost_ns for each in parts), Quantity.DURATION)
             yield f"Together they take {alone}, less {', and less '.join(less)}."
     for each in _consequences(lead):
@@ -129,6 +129,13 @@ def _cost(lead: Lead, less: Sequence[str], *, is_consequence: bool) -> Iterator[
     if consequences:
         cost += f", and ranks that wait for it {_time(lead, consequences)}"
     yield f"{cost}: {measured}, less {', and less '.join(less)}." if less else f"{cost}."
+
+
+def _hidden(parts: Sequence[Lead]) -> Iterator[str]:
+    """Yield how much of the parts the device would spend waiting for the CPU side in their place."""
+    hidden = sum(each.hidden for each in parts)
+    if hidden >= _SAME_SHARE:
+        yield f"{_time(parts[0], hidden)} after which the GPU waits for the CPU side all the same"
 
 
 def _explained(parts: Sequence[Lead], leads: Sequence[Lead], unranked: Sequence[Lead]) -> Iterator[str]:

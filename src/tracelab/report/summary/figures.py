@@ -44,7 +44,7 @@ _NO_TIMES = (
 Rows = list[dict[str, Any]]
 FIGURE_QUERIES = (
     *("recordings", "gpu_breakdown", "idle_causes", "stragglers", "mfu"),
-    *("cpu_communication", "data_loader_wait"),
+    *("cpu_communication", "data_loader_wait", "recoverable_exposure"),
 )
 """Queries that the figures are computed from."""
 WORK_QUERIES = {"kernel_class_share": ("class", "dur_ns"), "op_summary": ("op", "self_ns")}
@@ -89,7 +89,7 @@ def compute_figures(
     return [
         step_time,
         _gpu_busy(breakdown, lacks_start=lacks_start),
-        _exposed_communication(breakdown, rows("stragglers"), is_scoped=is_scoped),
+        _exposed_communication(breakdown, rows("stragglers"), rows("recoverable_exposure"), is_scoped=is_scoped),
         _host_bound(rows("idle_causes")),
         mfu,
     ]
@@ -222,7 +222,7 @@ def _gpu_busy(rows: Rows, *, lacks_start: bool) -> Figure:
     return Figure("GPU busy", mean, format_share(mean), note)
 
 
-def _exposed_communication(rows: Rows, waits: Rows, *, is_scoped: bool) -> Figure:
+def _exposed_communication(rows: Rows, waits: Rows, exposure: Rows, *, is_scoped: bool) -> Figure:
     window_ns = sum(row["window_ns"] for row in rows)
     if not window_ns:
         return Figure("exposed communication", None, "unknown", _NO_TIMES)
@@ -235,6 +235,9 @@ def _exposed_communication(rows: Rows, waits: Rows, *, is_scoped: bool) -> Figur
     waiting_ns = exposed_waiting_ns(waits)
     waiting = "" if waiting_ns is None else f"; waiting for late ranks {format_share(waiting_ns / window_ns)}"
     note = f"of the windows{waiting}; all communication {format_share(all_ns / window_ns)}"
+    recoverable_ns = sum(row["recoverable_comm_ns"] for row in exposure) if exposure else share * window_ns
+    if share - recoverable_ns / window_ns >= _LEAST_UNKNOWN:
+        note += f"; recoverable {format_share(recoverable_ns / window_ns)}, as the GPUs wait for the CPU side later"
     if all(row["wait_ns"] is None for row in waits):
         note += "; how much of it is waiting is not known: ingest the traces of all ranks as one run"
     return Figure("exposed communication", share, format_share(share), note)

@@ -12,7 +12,7 @@ from tracelab.query.spec import Query
 
 @dataclass(frozen=True)
 class Ceiling:
-    """The largest share that findings of these topics cost together: that of this `time` of the run."""
+    """The largest share that findings of these topics cost together: that of this `time` of the run, if recoverable."""
 
     topics: frozenset[str]
     share: float
@@ -23,8 +23,9 @@ class Ceiling:
 class Lead:
     """A finding about one run with the share of its time that is lost to it.
 
-    `cost_ns` of `added` rows of the query is its `share` of `whole_ns`, the measured time of the run. `unexplained` is
-    what no finding with more detail explains of the share, and `rest` what the figures of the run allow of that.
+    `cost_ns` of `added` rows of the query is its `share` of `whole_ns`, the measured time of the run, and the `hidden`
+    share, after which the device would wait for the CPU side all the same. `unexplained` is what no finding with more
+    detail explains of the share, and `rest` what the figures of the run allow of that.
     """
 
     query: str
@@ -57,6 +58,7 @@ class Lead:
     figures are without them."""
     symptoms: tuple["Lead", ...] = ()
     """Findings that this one explains: its details begin with them."""
+    hidden: float = 0.0
     details: str = ""
     """What it explains, its lesser causes, and how its cost is made, as HTML."""
     notes: tuple["Lead", ...] = ()

@@ -13,7 +13,7 @@ from tracelab.query import library
 from tracelab.query.report_rules import LEAST_SHARE, NO_WAITS, Finding
 from tracelab.query.spec import Query
 from tracelab.report.answers import ReportSession, findings_and_within
-from tracelab.report.costs import ADDED, CHECKED_OF_RUN, COST, COST_SHARE, MATCHING, OF, WHOLE, matching_rows_sql
+from tracelab.report.costs import ADDED, CHECKED_OF_RUN, COST, COST_SHARE, KEPT, MATCHING, OF, WHOLE, matching_rows_sql
 from tracelab.report.sentences import FindingContext, build_context, fill_finding, fill_sentence
 from tracelab.report.summary.lead import Ceiling, FoundLeads, Lead, report_of
 from tracelab.report.summary.ranking import rank_leads
@@ -117,6 +117,7 @@ def _build_lead(
         whole_ns=row[WHOLE],
         added=added,
         share=share,
+        hidden=row[COST] * (1 - row[KEPT]) / row[WHOLE],
         unexplained=share,
         rest=share,
         rank=rank,

@@ -13,7 +13,7 @@ import pyarrow as pa
 from tracelab.output.commands import DEFAULT_STORE, StoreCommands
 from tracelab.output.labels import Quantity, format_scaled
 from tracelab.query import library
-from tracelab.query.report_rules import COMPUTING_TOPICS, LEAST_SHARE
+from tracelab.query.report_rules import LEAST_SHARE
 from tracelab.query.spec import Query
 from tracelab.report.answers import Answer, ReportSession, open_report_session
 from tracelab.report.summary.figures import (
@@ -27,12 +27,11 @@ from tracelab.report.summary.figures import (
     Rows,
     compute_figures,
     describe_work,
-    exposed_waiting_ns,
-    format_share,
     has_timeline,
 )
-from tracelab.report.summary.lead import Ceiling, FoundLeads, Lead
+from tracelab.report.summary.lead import FoundLeads, Lead
 from tracelab.report.summary.leads import find_leads
+from tracelab.report.summary.losses import compute_losses, describe_balance
 from tracelab.report.summary.settings import LEAST_COMPARABLE, fetch_settings
 from tracelab.report.summary.utilization import add_by_shapes
 from tracelab.report.table_cache import cache_small_tables
@@ -44,12 +43,6 @@ from tracelab.store.scope.start_up import StartUp, find_start_ups
 
 _LOSSES = ("exposed communication", "host-bound", "waiting for data")
 _EVENTS = (*TIMELINE, "steps")
-_LOST = {"idle": "idle", "exposed_comm": "exposed communication", "exposed_memory": "exposed copies"}
-"""Columns of gpu_breakdown, without their unit, in which GPUs do not compute."""
-_IDLE_TOPICS = frozenset({"data", "host", "launches", "dependency"})
-_WAITING_TOPICS = frozenset({"waiting"})
-_COPY_TOPICS = frozenset({"copies"})
-_COMMUNICATION_TOPICS = frozenset({"waiting", "transfer", "receiving"})
 _COUNTERS_ONLY = "Only counters of single kernels are recorded, and no timeline."
 _NOTHING_RECORDED = "No timeline is recorded."
 _MOST_OF_ERROR = 200
@@ -153,7 +146,8 @@ def summarize_answers(
     tables = {name: answer.table for name, answer in answers.items()}
     tables["mfu"] = add_by_shapes(session, tables.get("mfu"))
     missing = {name: answer.missing_reason for name, answer in answers.items() if tables[name] is None}
-    windows = (tables.get(name) for name in ("gpu_breakdown", "cpu_breakdown", "step_breakdown"))
+    of_windows = ("gpu_breakdown", "cpu_breakdown", "step_breakdown", "recoverable_exposure")
+    windows = (tables.get(name) for name in of_windows)
     create_windows(session.con, *windows)
     tables[STEPS] = execution.fetch_table(
         session.con,
@@ -167,9 +161,8 @@ def summarize_answers(
         if name in needed and answer.table is not None
     }
     of_runs = _rows_by_run(tables)
-    ceilings = {
-        run: _ceilings(rows.get("gpu_breakdown", []), rows.get("stragglers", [])) for run, rows in of_runs.items()
-    }
+    losses = {run: compute_losses(rows) for run, rows in of_runs.items()}
+    ceilings = {run: each.ceilings for run, each in losses.items()}
     found = find_leads(session, known, ceilings)
     start_ups = find_start_ups(session.con, [run for run in session.run_names if not of_runs.get(run, {}).get(STEPS)])
     times = measured_times(session.con)
@@ -242,7 +235,7 @@ def _summarize_run(
     work = describe_work(answers)
     note = "" if found.leads else _no_lead(figures) if has_timeline(recorded) else _ONLY_STEPS
     following = () if found.leads or not work else (session.commands.query(_query_of_work(work), run=run),)
-    balance = describe_balance(answers.get("gpu_breakdown", []), found)
+    balance = describe_balance(compute_losses(answers), found)
     return RunSummary(
         *(run, description, tuple(figures), work, found.leads, note),
         *(window_ns, balance, session.all_findings, figures[0].value if step_ns is None else step_ns),
@@ -329,57 +322,6 @@ def _no_lead(figures: Sequence[Figure]) -> str:
         largest = max(losses, key=lambda each: each.value or 0, default=None)
         known = f" (the largest: {largest.name} {largest.text})" if largest else ""
     return f"{least}{known}."
-
-
-def describe_balance(rows: Rows, found: FoundLeads) -> str:
-    """Return what the GPUs of a run spend their windows on, and how much of the lost time the findings explain.
-
-    `rows` are the run's rows of gpu_breakdown; without them only the findings that are left out are counted.
-    """
-    window_ns = sum(row["window_ns"] for row in rows)
-    sentences = []
-    if window_ns:
-        computing, *lost = (sum(row[f"{name}_ns"] for row in rows) / window_ns for name in ("compute", *_LOST))
-        parts = ", ".join(f"{label} {format_share(share)}" for label, share in zip(_LOST.values(), lost, strict=True))
-        if outside_ns := sum(row["out_of_scope_ns"] for row in rows):
-            parts += f", work outside of the scope {format_share(outside_ns / window_ns)}"
-        sentences.append(f"GPUs compute for {format_share(computing)} of the measured time; the rest: {parts}.")
-        counted, noted = (
-            [lead for lead in leads if not COMPUTING_TOPICS & set(lead.topics) and not lead.part_of]
-            for leads in (found.leads, found.unranked)
-        )
-        explained = min(sum(lead.rest for lead in counted), sum(lost))
-        unknown = min(sum(lead.rest for lead in noted), sum(lost) - explained)
-        if counted:
-            leads = f"{len(counted)} findings explain" if len(counted) > 1 else "1 finding explains"
-            unranked = f", {format_share(unknown)} is not ranked" if unknown else ""
-            unexplained = format_share(sum(lost) - explained - unknown)
-            known = f"{leads} {format_share(explained)} of the measured time{unranked}"
-            sentences.append(f"{known}, and {unexplained} has other causes.")
-    if found.below:
-        others = "1 finding costs" if found.below == 1 else f"{found.below:,} findings cost"
-        sentences.append(f"{others} less than {100 * LEAST_SHARE:.0f} %{' each' * (found.below > 1)}.")
-    return " ".join(sentences)
-
-
-def _ceilings(rows: Rows, waits: Rows) -> list[Ceiling]:
-    """Return the idle and exposed time of the run's GPUs as shares of their windows: more cannot be lost.
-
-    `waits` are the run's rows of stragglers, with the exposed waiting in collectives that synchronize ranks.
-    """
-    window_ns = sum(row["window_ns"] for row in rows)
-    if not window_ns:
-        return []
-    idle, exposed, copies = (
-        sum(row[name] for row in rows) / window_ns for name in ("idle_ns", "exposed_comm_ns", "exposed_memory_ns")
-    )
-    waiting_ns = exposed_waiting_ns(waits)
-    return [
-        Ceiling(_IDLE_TOPICS, idle, "idle time"),
-        *([] if waiting_ns is None else [Ceiling(_WAITING_TOPICS, waiting_ns / window_ns, "exposed waiting")]),
-        Ceiling(_COMMUNICATION_TOPICS, exposed, "exposed communication"),
-        Ceiling(_COPY_TOPICS, copies, "exposed copies"),
-    ]
 
 
 def describe_run(rows: Sequence[Mapping[str, Any]], end: Sequence[str] = ()) -> str:

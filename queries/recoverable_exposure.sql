@@ -1,0 +1,129 @@
+-- How much earlier a device would be done without its exposed communication, or without its exposed copies.
+-- A row is one run, rank and device. Exposed time of communication and copies is that of gpu_breakdown. It can be recovered
+-- only if the device then computes earlier: not where later work waits for its launch, because the CPU side issues it no
+-- sooner. So time before a late launch counts only up to the last return of a call that waited for the device: of a
+-- synchronization, or of a copy that blocks. A launch is late that ended after the device had finished all computing before
+-- it. Where launches are not recorded, or clocks of CPU and GPU do not agree, all exposed time counts. It is a bound:
+-- what_if replays the run, with other streams and ranks.
+-- /// query
+-- title = "Recoverable exposed time"
+-- needs = ["kernels", "memcpys", "memsets", "graph_launches"]
+-- chart = { kind = "bars", x = "rank", y = ["exposed_comm_ns", "recoverable_comm_ns", "exposed_memory_ns", "recoverable_memory_ns"], by = "run" }
+-- [params]
+-- common = ["run", "rank", "device"]
+-- [columns]
+-- common = ["run", "rank", "device", "window_ns", "exposed_comm_ns"]
+-- recoverable_comm_ns = "The part of exposed_comm_ns after which no work waits for its launch before the CPU side waits for the device."
+-- exposed_memory_ns = "common"
+-- recoverable_memory_ns = "The same part of exposed_memory_ns."
+-- [report]
+-- section = "launches"
+-- order = 2
+-- row = "GPU[s]"
+-- show_if = "exposed_comm_ns > 0 or exposed_memory_ns > 0"
+-- without = "no communication and no copy is exposed"
+-- ok_text = "Most exposed communication and exposed copies delay the devices."
+-- unknown = "Whether exposed communication and copies delay the devices is not known: nothing that ran on one took any time that is known."
+-- [[report.findings]]
+-- when = "exposed_comm_ns + exposed_memory_ns > 0.01 * nullif(window_ns, 0) and recoverable_comm_ns + recoverable_memory_ns < 0.5 * (exposed_comm_ns + exposed_memory_ns)"
+-- by = "exposed_comm_ns + exposed_memory_ns - recoverable_comm_ns - recoverable_memory_ns"
+-- text = "[{where}: ]of exposed communication {recoverable_comm_ns of exposed_comm_ns} can be recovered, of exposed copies {recoverable_memory_ns of exposed_memory_ns}: after the rest the device waits for the CPU side all the same."
+-- advice = "Begin with the CPU side (idle_causes): until it launches earlier, shorter communication and copies gain no more than that."
+-- ///
+with activity as not materialized (  -- each use reads only its own columns
+    select run, source, rank, pid, device, stream, start_ns, end_ns, correlation
+    from gpu_activity
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
+),
+executions as not materialized (
+    select
+        run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation,
+        {'kind': kind, 'pid': pid, 'correlation': correlation} as part
+    from gpu_activity
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
+),
+calls as not materialized (
+    select run, source, pid, tid, correlation, name, start_ns, end_ns
+    from api_calls
+    where api in ('runtime', 'driver') and matches(run, $run) and matches(rank, $rank)
+),
+waits as not materialized (
+    from syncs where matches(run, $run) and matches(rank, $rank)
+),
+apart as materialized (
+    select run, source, coalesce(pid, -1) as process from clocks_apart('activity', 'calls', 'waits')
+),
+layers as materialized (
+    select
+        run, source, rank, part.pid, device, start_ns, end_ns, part.correlation,
+        case when part.kind in ('memcpy', 'memset') then 2 when class = 'communication' then 1 else 0 end as layer
+    from with_class('executions')
+    where has_valid_interval(start_ns, end_ns)
+),
+computing as materialized (
+    select run, source, rank, pid, device, start_ns, end_ns, correlation from layers where layer = 0
+    union all
+    select run, source, rank, pid, device, start_ns, end_ns, null from out_of_scope_rows('activity', 'out_of_scope_activity')
+),
+communication as (
+    select run, source, rank, device, start_ns, end_ns from layers where layer = 1
+),
+memory as (
+    select run, source, rank, device, start_ns, end_ns from layers where layer = 2
+),
+pauses as (
+    from gaps('computing')
+),
+launches as (
+    select
+        g.run, g.source, g.rank, g.device, coalesce(g.pid, -1) as process, g.start_ns,
+        launch_end(g.call_start_ns, g.call_end_ns, g.end_ns) as end_ns
+    from with_calls('pauses', 'calls') as g
+    where (g.run, g.source, process) not in (select (run, source, process) from apart)
+),
+first_starts as (
+    select run, source, rank, device, min(start_ns) as start_ns from activity group by run, source, rank, device
+),
+blocking_copies as (
+    select c.run, c.source, coalesce(c.pid, -1) as process, c.end_ns
+    from memcpys as m
+    join calls as c
+        on m.run = c.run and m.source = c.source and m.pid is not distinct from c.pid and m.correlation = c.correlation
+    where has_valid_interval(c.start_ns, c.end_ns)
+        and (
+            not contains(c.name, 'Async')
+            or 'Pageable' in (m.src_memory, m.dst_memory) and 2 * c.end_ns >= m.start_ns + m.end_ns
+        )
+),
+returns as (  -- what is launched later may be late because the CPU side waited for the device
+    select run, source, coalesce(pid, -1) as process, end_ns
+    from calls
+    where contains(name, 'Synchronize') and has_valid_interval(start_ns, end_ns)
+    union
+    from blocking_copies
+),
+unlaunched as (
+    select l.run, l.source, l.rank, l.device, coalesce(r.end_ns, f.start_ns) as start_ns, l.end_ns
+    from launches as l
+    join first_starts as f
+        on l.run = f.run and l.source = f.source and l.rank = f.rank and l.device is not distinct from f.device
+    asof left join returns as r
+        on l.run = r.run and l.source = r.source and l.process = r.process and l.end_ns >= r.end_ns
+    where l.end_ns > l.start_ns
+),
+covered as (
+    select run, source, rank, device, start_ns, end_ns from computing
+    union all
+    from unlaunched
+)
+select
+    e.run, e.rank, e.device,
+    e.window_ns,
+    e.b_ns + e.bc_ns as exposed_comm_ns,
+    coalesce(r.b_ns + r.bc_ns, 0) as recoverable_comm_ns,
+    e.c_ns as exposed_memory_ns,
+    coalesce(r.c_ns, 0) as recoverable_memory_ns
+from regions('computing', 'communication', 'memory') as e
+left join regions('covered', 'communication', 'memory') as r
+    on e.run = r.run and e.rank = r.rank and e.device is not distinct from r.device
+order by e.run, e.rank, e.device

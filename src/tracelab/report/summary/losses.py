@@ -1,0 +1,108 @@
+"""What the GPUs of a run lose in all, how much of it can be recovered, and how much of that the findings explain."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tracelab.query.report_rules import COMMUNICATION_TOPICS, COMPUTING_TOPICS, COPY_TOPICS, LEAST_SHARE
+from tracelab.report.summary.figures import Rows, exposed_waiting_ns, format_share
+from tracelab.report.summary.lead import Ceiling, FoundLeads
+
+_LOST = {"idle": "idle", "exposed_comm": "exposed communication", "exposed_memory": "exposed copies"}
+"""Columns of gpu_breakdown, without their unit, in which GPUs do not compute."""
+_IDLE_TOPICS = frozenset({"data", "host", "launches", "dependency"})
+_WAITING_TOPICS = frozenset({"waiting"})
+_SAME_SHARE = 0.0005
+"""Shares that differ by less look the same."""
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Shares of the windows of the GPUs of a run: computing, and what `_LOST` names; of that what is recoverable.
+
+    Without GPU activity there are none.
+    """
+
+    shares: Mapping[str, float]
+    recoverable: Mapping[str, float]
+    waiting: float | None
+    """The exposed waiting for late ranks, where it is known."""
+
+    @property
+    def hidden(self) -> float:
+        """Return the exposed time in whose place the GPUs would wait for the CPU side."""
+        return sum(self.shares.get(name, 0.0) - share for name, share in self.recoverable.items())
+
+    @property
+    def ceilings(self) -> list[Ceiling]:
+        """Return the idle time and the recoverable exposed time: more cannot be lost."""
+        if not self.shares:
+            return []
+        comm, memory = (self.recoverable[name] for name in ("exposed_comm", "exposed_memory"))
+        exposed = self.shares["exposed_comm"]
+        kinds = {
+            name: f"{'' if self.shares[name] - share < _SAME_SHARE else 'recoverable '}exposed"
+            for name, share in self.recoverable.items()
+        }
+        of_comm, of_memory = kinds["exposed_comm"], kinds["exposed_memory"]
+        waiting = [] if self.waiting is None else [self.waiting * comm / exposed if exposed else 0.0]
+        return [
+            Ceiling(_IDLE_TOPICS, self.shares["idle"], "idle time"),
+            *(Ceiling(_WAITING_TOPICS, each, f"{of_comm} waiting") for each in waiting),
+            Ceiling(COMMUNICATION_TOPICS, comm, f"{of_comm} communication"),
+            Ceiling(COPY_TOPICS, memory, f"{of_memory} copies"),
+        ]
+
+
+def compute_losses(answers: Mapping[str, Rows]) -> Losses:
+    """Compute the losses of a run from its rows by query."""
+    rows, exposure = (answers.get(name, []) for name in ("gpu_breakdown", "recoverable_exposure"))
+    window_ns = sum(row["window_ns"] for row in rows)
+    if not window_ns:
+        return Losses({}, {}, None)
+    shares = {name: sum(row[f"{name}_ns"] for row in rows) / window_ns for name in ("compute", *_LOST, "out_of_scope")}
+    recoverable = {
+        f"exposed_{name}": sum(row[f"recoverable_{name}_ns"] for row in exposure) / window_ns
+        if exposure
+        else shares[f"exposed_{name}"]
+        for name in ("comm", "memory")
+    }
+    waiting_ns = exposed_waiting_ns(answers.get("stragglers", []))
+    return Losses(shares, recoverable, None if waiting_ns is None else waiting_ns / window_ns)
+
+
+def describe_balance(losses: Losses, found: FoundLeads) -> str:
+    """Return what the GPUs of a run spend their windows on, and how much of the lost time the findings explain.
+
+    Without GPU activity only the findings that are left out are counted.
+    """
+    sentences = []
+    if losses.shares:
+        lost = sum(losses.shares[name] for name in _LOST)
+        parts = ", ".join(f"{label} {format_share(losses.shares[name])}" for name, label in _LOST.items())
+        if outside := losses.shares["out_of_scope"]:
+            parts += f", work outside of the scope {format_share(outside)}"
+        sentences.append(
+            f"GPUs compute for {format_share(losses.shares['compute'])} of the measured time; the rest: {parts}."
+        )
+        hidden = losses.hidden if losses.hidden >= _SAME_SHARE else 0.0
+        if hidden:
+            sentences.append(
+                f"After {format_share(hidden)} of that, exposed communication and copies, they would wait for the CPU "
+                "side all the same (recoverable_exposure)."
+            )
+        counted, noted = (
+            [lead for lead in leads if not COMPUTING_TOPICS & set(lead.topics) and not lead.part_of]
+            for leads in (found.leads, found.unranked)
+        )
+        explained = min(sum(lead.rest for lead in counted), lost - hidden)
+        unknown = min(sum(lead.rest for lead in noted), lost - hidden - explained)
+        if counted:
+            leads = f"{len(counted)} findings explain" if len(counted) > 1 else "1 finding explains"
+            unranked = f", {format_share(unknown)} is not ranked" if unknown else ""
+            unexplained = format_share(lost - hidden - explained - unknown)
+            known = f"{leads} {format_share(explained)} of the measured time{unranked}"
+            sentences.append(f"{known}, and {unexplained} has other causes.")
+    if found.below:
+        others = "1 finding costs" if found.below == 1 else f"{found.below:,} findings cost"
+        sentences.append(f"{others} less than {100 * LEAST_SHARE:.0f} %{' each' * (found.below > 1)}.")
+    return " ".join(sentences)
