@@ -4,9 +4,9 @@
 -- next kernel, copy, memset or graph decides: `host` where the call that launched it ended after the gap had begun, so the
 -- device had nothing to do; otherwise `dependency` where the gap is longer than min_gap_ns (it waited for another stream,
 -- another device or a copy), else `overhead`. `unknown` are gaps whose next work has no launch call in the source, or
--- starts over a millisecond before it, or is outside of the scope, and all of a process whose synchronizations return over
--- a millisecond before the work ends that they wait for: its clocks of CPU and GPU do not agree. They may have any cause. The four parts add up to `idle_ns`, which is that of gpu_breakdown. The CPU side is the process
--- that launched; where it waited itself (a lock, the data loader, another rank) is not in it.
+-- starts over a millisecond before it, and all of a process whose synchronizations return over a millisecond before the work
+-- ends that they wait for: its clocks of CPU and GPU do not agree. They may have any cause. The four parts add up to
+-- `idle_ns`, which is that of gpu_breakdown. The CPU side is the process that launched; where it waited itself (a lock, the data loader, another rank) is not in it.
 -- /// query
 -- title = "Idle time causes"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches"]
@@ -85,18 +85,21 @@ with activity as not materialized (  -- each use reads only its own columns
 all_activity as not materialized (
     select run, source, rank, pid, device, start_ns, end_ns, correlation from activity
     union all
-    select run, source, rank, pid, device, start_ns, end_ns, null as correlation from out_of_scope_rows('activity', 'out_of_scope_activity')
+    select run, source, rank, pid, device, start_ns, end_ns, correlation from out_of_scope_rows('activity', 'out_of_scope_activity')
 ),
 calls as not materialized (
     select run, source, pid, tid, correlation, name, start_ns, end_ns
-    from api_calls
+    from unscoped_api_calls
     where api in ('runtime', 'driver') and matches(run, $run) and matches(rank, $rank)
 ),
 waits as not materialized (
-    from syncs where matches(run, $run) and matches(rank, $rank)
+    from (from syncs union all from left_out_syncs) where matches(run, $run) and matches(rank, $rank)
+),
+recorded as not materialized (  -- how the clocks of a process compare does not depend on a scope
+    from unscoped_activity where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 apart as materialized (
-    select run, source, pid from clocks_apart('activity', 'calls', 'waits')
+    select run, source, pid from clocks_apart('recorded', 'calls', 'waits')
 ),
 devices_seen as (
     select distinct run, rank, device from activity
@@ -142,8 +145,9 @@ points as not materialized (
     select id, run, source, pid, tid, start_ns as at_ns from caused where cause = 'host'
 ),
 launching_ops as materialized (
-    select id, run, source, rank, pid, tid, name, start_ns, end_ns, null as part
-    from filtered_ops($run, $rank)
+    select row_number() over () as id, run, source, rank, pid, tid, name, start_ns, end_ns, null as part
+    from unscoped_ops
+    where matches(run, $run) and matches(rank, $rank)
 ),
 outer_ids as materialized (
     from outermost('launching_ops')

@@ -123,12 +123,12 @@ waits as not materialized (
 ),
 activity as not materialized (
     select run, source, rank, pid, device, kind, name, start_ns, end_ns, dur_ns, correlation, stream
-    from gpu_activity
+    from unscoped_activity  -- what a rank does before it comes late is not chosen by a scope
     where matches(run, $run) and has_valid_interval(start_ns, end_ns)
 ),
 calls as not materialized (
     select run, source, pid, tid, correlation, start_ns, end_ns
-    from api_calls
+    from unscoped_api_calls
     where api in ('runtime', 'driver') and matches(run, $run)
 ),
 launched as not materialized (
@@ -138,7 +138,7 @@ launched as not materialized (
     from with_calls('activity', 'calls')
 ),
 marked as (
-    select run, source, rank, pid, name, scope, start_ns, end_ns from annotations where matches(run, $run)
+    select run, source, rank, pid, name, scope, start_ns, end_ns from unscoped_annotations where matches(run, $run)
 ),
 loads as materialized (
     select run, source, rank, pid, start_ns, end_ns

@@ -227,7 +227,6 @@ class Lab:
         return self._choose_rows(
             execute.referenced_sql(query, params),
             needs=execute.needed_tables(query, execute.bind(query, params)),
-            has_idle=_takes_others_for_idle(query),
             runs=None if run is None else [str(run)],
             step_name=None if step_name is None else str(step_name),
         )
@@ -241,7 +240,6 @@ class Lab:
         referenced: str | None,
         *,
         needs: Sequence[str] = (),
-        has_idle: bool = False,
         runs: Sequence[str] | None = None,
         step_name: str | None = None,
     ) -> "RowMask | None":
@@ -258,7 +256,6 @@ class Lab:
             step_name=step_name or library.default_step_name(),
             referenced=referenced,
             needs=needs,
-            has_idle=has_idle,
             runs=runs,
             alignment=self.alignment(None if runs is None else runs[0]),
             memory_limit=self.memory_limit,
@@ -459,9 +456,3 @@ def _takes_scope(query: spec.Query, params: Mapping[str, spec.Value]) -> bool:
     from tracelab.store.scope.row_choice import has_place
 
     return has_place(execute.needed_tables(query, execute.bind(query, params)))
-
-
-def _takes_others_for_idle(query: spec.Query) -> bool:
-    """Return whether an answer has idle time, and its SQL does not look for rows outside of the scope."""
-    described = any("idle" in text for column in query.columns.items() for text in column)
-    return described and "out_of_scope_" not in query.sql

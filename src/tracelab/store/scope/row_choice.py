@@ -33,7 +33,6 @@ _NEVER = np.iinfo(np.int64).min
 """In place of NULL."""
 _BATCH_ROWS = 122_880
 _NUMBERED = "numbered_"
-_IDLE = "Idle time is what these rows leave: the GPU may have run others meanwhile, such as those of the step before."
 _NO_GPU = "The answer reads no rows of GPUs, which alone have streams and launches."
 _CALLS = f"""\
 select
@@ -90,7 +89,6 @@ def select_rows(  # noqa: PLR0913  one for each thing that a session depends on
     step_name: str,
     referenced: str | None = None,
     needs: Sequence[str] = (),
-    has_idle: bool = True,
     runs: Sequence[str] | None = None,
     alignment: Alignment | None = None,
     memory_limit: str | None = None,
@@ -99,8 +97,7 @@ def select_rows(  # noqa: PLR0913  one for each thing that a session depends on
     """Choose the rows of a scope: of the tables that the SQL `referenced` reads, else of all; of `runs`, else of all.
 
     `step_name` is the regular expression that finds the names of steps. `needs` are tables of which one must have a row
-    in the scope. `has_idle` is whether the answer may have idle time. Raises NoDataError where the scope is empty, with
-    what there is, and UsageError where it cannot apply.
+    in the scope. Raises NoDataError where the scope is empty, with what there is, and UsageError where it cannot apply.
     """
     if not has_place(needs):
         raise UsageError(f"no scope applies to {' and '.join(needs)}: only rows of a recording have a place in one")
@@ -117,7 +114,7 @@ def select_rows(  # noqa: PLR0913  one for each thing that a session depends on
     ):
         con.execute("set enable_progress_bar = false").fetchall()
         execution.limit_memory(con, memory_limit)
-        chooser = _Chooser(con, scope, step_name, chosen, tuple(needs), has_idle=has_idle)
+        chooser = _Chooser(con, scope, step_name, chosen, tuple(needs))
         return replace(execution.run_interruptible(con, chooser.choose, deadline), of_runs=runs is not None)
 
 
@@ -140,15 +137,12 @@ class _Chooser:
         step_name: str,
         tables: list[str],
         needs: tuple[str, ...],
-        *,
-        has_idle: bool,
     ) -> None:
         self._con = con
         self._scope = scope
         self._step_name = step_name
         self._tables = tables
         self._needs = needs
-        self._has_idle = has_idle
         self._tally = _Tally()
 
     def choose(self) -> RowMask:
@@ -251,13 +245,8 @@ class _Chooser:
         unlinked = ""
         if self._tally.unlinked and found and scope.by == "launch":
             unlinked = f" {self._tally.unlinked:,} rows of GPUs without a recorded launch count by their own start."
-        idle = f" {_IDLE}" if self._has_idle and any(self._drops_work(table) for table in self._tally.tables) else ""
         needless = f" {_NO_GPU}" if (scope.stream is not None or scope.linked) and not self._tally.on_gpu else ""
-        return f"Scope: {'; '.join(part for part in (', '.join(parts), by, rows) if part)}.{unlinked}{needless}{idle}"
-
-    def _drops_work(self, table: str) -> bool:
-        counts = self._tally.tables[table]
-        return schema.BY_NAME[table].kind == "gpu" and counts.kept < counts.all
+        return f"Scope: {'; '.join(part for part in (', '.join(parts), by, rows) if part)}.{unlinked}{needless}"
 
 
 @dataclass(frozen=True)
