@@ -1,7 +1,8 @@
 -- What share of its GPU's peak a program used for arithmetic: model FLOP/s utilization (MFU), or why it is unknown.
 -- A row is one run, rank and device with kernels. The time is that of the steps: from the first start to the last end of
 -- the processor's ranges that --step-name finds, or to the end of the kernels launched in it, if that is later; without such
--- ranges it is the device's window. The FLOPs are those of --flop-per-step; else, with --passes, the model's own
+-- ranges it is the device's window. Of a scope it is that of its own steps, those between them left out, or the window of its
+-- rows, and in either case without the time in which only rows outside of it run. The FLOPs are those of --flop-per-step; else, with --passes, the model's own
 -- (flop_per_sample and batch_size of the run; DataParallel splits a batch over its GPUs); else what ncu counted in a run of
 -- the same program (see kernel_flop) for the kernels launched in that time, recomputation and padding included: strictly, the
 -- utilization of the hardware. With --from shapes they are those of the ops that began in that time, by their formulas (see
@@ -41,7 +42,7 @@
 -- peak_source = "given, specification, measured or ncu."
 -- refused = "Why there is no figure."
 -- flop = "FLOPs in the time."
--- window_ns = "The time: first start to last end of the steps and of the kernels launched in them, else of the device's activity."
+-- window_ns = "The time: first start to last end of the steps and of the kernels launched in them, else of the device's activity; of a scope without what lies or runs between."
 -- kernel_ns = "Durations of the kernels in the time that do not communicate, added up."
 -- matched_ns = "Durations of those of them whose FLOPs are known, added up."
 -- matched_ratio = "matched_ns / kernel_ns."
@@ -70,15 +71,33 @@ with pairs as materialized (
 ),
 calls as (
     select run, source, pid, correlation, min(start_ns) as called_ns
-    from api_calls
+    from unscoped_api_calls
     where correlation is not null and run in (select run from pairs) and matches(rank, $rank)
     group by run, source, pid, correlation
 ),
+marks as materialized (  -- of steps, in the scope or not
+    select a.run, a.source, a.rank, a.start_ns, a.end_ns, s.run is not null as is_in_scope
+    from unscoped_annotations as a
+    left join (select distinct run, source, rank, pid, tid, name, start_ns, end_ns from annotations where scope = 'cpu') as s
+        on a.run = s.run and a.source = s.source and a.rank = s.rank and a.pid is not distinct from s.pid
+        and a.tid is not distinct from s.tid and a.name = s.name and a.start_ns = s.start_ns and a.end_ns = s.end_ns
+    where
+        a.scope = 'cpu' and regexp_matches(a.name, $step_name) and has_valid_interval(a.start_ns, a.end_ns)
+        and a.run in (select run from pairs) and matches(a.rank, $rank)
+),
 ranges as (
     select run, source, rank, min(start_ns) as start_ns, max(end_ns) as end_ns, count(*) as steps
-    from annotations
-    where scope = 'cpu' and regexp_matches(name, $step_name) and has_valid_interval(start_ns, end_ns) and run in (select run from pairs) and matches(rank, $rank)
+    from marks
+    where is_in_scope
     group by run, source, rank
+),
+spans as materialized (  -- steps in the scope that follow each other are one, with the time between them
+    select
+        run, source, rank, start_ns,
+        case when lead(is_in_scope) over process then greatest(end_ns, lead(start_ns) over process) else end_ns end as end_ns,
+        is_in_scope
+    from marks
+    window process as (partition by run, source, rank order by start_ns, end_ns desc)
 ),
 activity as (
     select run, source, rank, device, start_ns, end_ns
@@ -86,7 +105,7 @@ activity as (
     where run in (select run from pairs) and matches(rank, $rank) and matches(device, $device)
 ),
 timed as not materialized (  -- each use reads only its own columns
-    select k.*
+    select k.*, c.called_ns
     from kernels as k
     left join calls as c
         on k.run = c.run and k.source = c.source and k.pid is not distinct from c.pid and k.correlation = c.correlation
@@ -102,18 +121,40 @@ executions as materialized (
     join pairs as p on k.run = p.run
     where $from = 'counters'
 ),
-ends as (
-    select run, source, rank, device, max(end_ns) as end_ns from timed group by run, source, rank, device
+scope_spans as (
+    from spans where is_in_scope
+),
+ends as (  -- of the kernels that each span launched
+    select k.run, k.source, k.rank, k.device, s.start_ns, max(k.end_ns) as end_ns
+    from (select *, coalesce(called_ns, start_ns) as at_ns from timed) as k
+    asof join scope_spans as s on k.run = s.run and k.source = s.source and k.rank = s.rank and k.at_ns >= s.start_ns
+    group by k.run, k.source, k.rank, k.device, s.start_ns
+),
+pieces as materialized (  -- of the time; without steps the window of each source
+    select w.run, s.source, w.rank, w.device, s.start_ns, greatest(s.end_ns, e.end_ns) as end_ns
+    from (select distinct run, rank, device from activity where has_valid_interval(start_ns, end_ns)) as w
+    join scope_spans as s on w.run = s.run and w.rank = s.rank
+    left join ends as e
+        on s.run = e.run and s.source = e.source and s.rank = e.rank and w.device = e.device and s.start_ns = e.start_ns
+    union all
+    select run, source, rank, device, first_ns, last_ns from lanes('activity') anti join ranges using (run, rank)
+),
+others as materialized (
+    select run, source, rank, device, start_ns, end_ns
+    from out_of_scope_activity
+    where run in (select run from pairs) and matches(rank, $rank) and matches(device, $device)
+        and (run, source, rank, device) in (select (run, source, rank, device) from activity)
+),
+running as (  -- mostly none: then nothing is swept
+    from activity semi join others using (run, source, rank)
 ),
 times as (
     select
-        w.run, w.rank, w.device,
-        coalesce(as_bigint(sum(greatest(r.end_ns, e.end_ns) - r.start_ns)), any_value(w.window_ns)) as window_ns,
+        w.run, w.rank, w.device, w.a_ns + w.ab_ns + w.abc_ns as window_ns,
         coalesce($step_count, as_bigint(sum(r.steps))) as steps
-    from windows('activity') as w
+    from regions('pieces', 'running', 'others') as w
     left join ranges as r on w.run = r.run and w.rank = r.rank
-    left join ends as e on r.run = e.run and r.source = e.source and r.rank = e.rank and w.device = e.device
-    group by w.run, w.rank, w.device
+    group by w.run, w.rank, w.device, w.a_ns + w.ab_ns + w.abc_ns
 ),
 profiled as materialized (
     select * replace (row_number() over () as id)  -- a number joins faster than the four columns that an id is made of
@@ -135,9 +176,9 @@ found as materialized (
 -- /// if from = shapes
 timed_ops as not materialized (
     select o.*
-    from ops as o
+    from scope_ops($run, $rank) as o
     left join ranges as r on o.run = r.run and o.source = r.source and o.rank = r.rank
-    where $from = 'shapes' and matches(o.run, $run) and matches(o.rank, $rank)
+    where $from = 'shapes'
         and (r.run is null or o.start_ns between r.start_ns and r.end_ns)
 ),
 compute_rows as materialized (
