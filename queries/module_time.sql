@@ -43,7 +43,7 @@
 -- of_gpu_activity_ratio = "gpu_ns / gpu_activity_ns."
 -- gpu_activity_ns = "Durations of all GPU rows of the rank, added up."
 -- exposed_comm_ns = "Time in which its communication kernels ran, and no compute; of kernels that run at once that of the first."
--- allocated_bytes = "Bytes of GPU memory that it allocates, modules inside included, released or not."
+-- allocated_bytes = "Bytes of GPU memory that it allocates, modules inside included, released or not; NULL where the rank recorded no memory events."
 -- host_allocated_bytes = "The same of host memory."
 -- ///
 with replayed as materialized (
@@ -244,6 +244,9 @@ listed as (
     from own
     where path is null
 ),
+recorded_memory as materialized (
+    select distinct run, rank from unscoped_memory_events where matches(run, $run) and matches(rank, $rank)
+),
 totals as (
     select run, rank, sum(own_ns) as gpu_activity_ns from own group by run, rank
 )
@@ -262,8 +265,9 @@ select
     gpu_ns / nullif(t.gpu_activity_ns, 0) as of_gpu_activity_ratio,
     as_bigint(coalesce(t.gpu_activity_ns, 0)) as gpu_activity_ns,
     as_bigint(coalesce(l.exposed_comm_ns, 0)) as exposed_comm_ns,
-    as_bigint(coalesce(l.allocated_bytes, 0)) as allocated_bytes,
-    as_bigint(coalesce(l.host_allocated_bytes, 0)) as host_allocated_bytes
+    as_bigint(case when m.run is not null then coalesce(l.allocated_bytes, 0) end) as allocated_bytes,
+    as_bigint(case when m.run is not null then coalesce(l.host_allocated_bytes, 0) end) as host_allocated_bytes
 from listed as l
 left join totals as t on l.run = t.run and l.rank = t.rank
+left join recorded_memory as m on l.run = m.run and l.rank = m.rank
 order by l.run, l.rank, gpu_ns desc, l.depth, l.module, l.phase

@@ -28,7 +28,7 @@ UNSCOPED, LEFT_OUT, AROUND = "unscoped_", "left_out_", "around_"
 The last one has these, too, of a scope of executions: earlier rows may have launched work in it, which they name.
 """
 _BESIDE = {
-    UNSCOPED: ("api_calls", "ops", "python_frames", "annotations", "collectives"),
+    UNSCOPED: ("api_calls", "ops", "python_frames", "annotations", "collectives", "memory_events"),
     LEFT_OUT: (*schema.GPU_ACTIVITY, "syncs", "ops", "python_frames"),
     AROUND: ("api_calls", "ops", "python_frames", "annotations"),
 }
