@@ -11,7 +11,7 @@
 -- are on several clocks, or the offset is outside of its bounds. How collectives are matched: see collective_wait.
 -- /// query
 -- title = "Clock offsets between ranks"
--- needs = ["kernels"]
+-- needs = ["kernels", "annotations"]
 -- subject = "health"
 -- show = ["run", "rank", "reference_rank", "offset_ns", "spread_ns", "pairs", "verdict", "reason"]
 -- [params]

@@ -8,7 +8,7 @@
 -- 1 GB is 1e9 bytes.
 -- /// query
 -- title = "Collective bandwidth"
--- needs = ["kernels"]
+-- needs = ["kernels", "annotations"]
 -- show = ["run", "rank", "collective", "group_name", "message_bytes", "kernels", "dur_ns", "busbw_gb_per_s", "wait_ratio"]
 -- chart = { kind = "bars", x = "collective", y = ["busbw_gb_per_s", "transfer_busbw_gb_per_s"], by = "run" }
 -- [params]

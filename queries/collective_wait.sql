@@ -8,12 +8,12 @@
 -- send and its receive until the rank's own end. Clocks are aligned by clock_offsets. duration_wait_ns needs no clocks.
 -- /// query
 -- title = "Waiting in each collective"
--- needs = ["kernels"]
+-- needs = ["kernels", "annotations"]
 -- subject = "communication"
 -- show = ["run", "number", "rank", "collective", "dur_ns", "wait_ns", "root_wait_ns", "last_rank", "transfer_ns"]
 -- chart = { kind = "grid", x = "number", y = ["wait_ns"], labels = { number = "collective, in the order of first starts" }, by = "rank", panel = ["run"] }
 -- hints = [
---     { when = "lacks_several_ranks($run)", text = "no run has several ranks; ingest the traces of all ranks as one run", empty = true },
+--     { when = "lacks_several_ranks($run) and lacks_cpu_communication($run, null)", text = "no run has several ranks; ingest the traces of all ranks as one run", empty = true },
 -- ]
 -- [params]
 -- common = ["run"]
@@ -69,6 +69,8 @@ graphs as (
 ),
 compute as (
     from hiding_compute('kinds', 'graphs')
+    union all
+    select run, source, rank, device, start_ns, end_ns from cpu_layers where layer = 0 and matches(run, $run)
 ),
 exposed as (
     select run, abs(part) as number, rank, sum(busy_ns - inside_ns) filter (part > 0) as wait_ns,

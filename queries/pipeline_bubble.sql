@@ -44,7 +44,7 @@ executions as not materialized (
     where kind in ('kernel', 'graph') and matches(run, $run) and matches(rank, $rank)
 ),
 communication as not materialized (  -- of all ranks: roles of groups depend on them
-    from communication_kernels where matches(run, $run)
+    from communication_kernels where id > 0 and matches(run, $run)
 ),
 groups as materialized (
     from role_groups('communication')

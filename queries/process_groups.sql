@@ -5,7 +5,7 @@
 -- With a rank, only groups of which it is a member.
 -- /// query
 -- title = "Process groups"
--- needs = ["kernels"]
+-- needs = ["kernels", "annotations"]
 -- subject = "communication"
 -- show = ["run", "group_name", "group_description", "role", "group_size", "members", "kernels", "size_bytes"]
 -- [params]

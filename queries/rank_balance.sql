@@ -6,7 +6,7 @@
 -- computes longer shows in compute, and the others in communication, where they wait for it.
 -- /// query
 -- title = "Balance of ranks"
--- needs = ["kernels"]
+-- needs = ["kernels", "annotations"]
 -- subject = "communication"
 -- show = ["run", "rank", "step", "term", "unit", "amount", "median_amount", "of_median_ratio", "difference_ns"]
 -- chart = { kind = "grid", x = "rank", y = ["of_median_ratio"], labels = ["amount, as a multiple of the median"], by = "term", panel = ["run", "step"] }
@@ -43,8 +43,11 @@ lanes as materialized (
         (row_number() over (order by run, rank, source, device))::integer as lane, run, source, rank, device, first_ns, last_ns
     from (
         select run, source, rank, device, min(start_ns) as first_ns, max(end_ns) as last_ns
-        from executions
-        where has_valid_interval(start_ns, end_ns)
+        from (
+            select run, source, rank, device, start_ns, end_ns from executions where has_valid_interval(start_ns, end_ns)
+            union all
+            select run, source, rank, device, start_ns, end_ns from cpu_layers where matches(run, $run)
+        )
         group by run, source, rank, device
     )
 ),
@@ -67,6 +70,11 @@ cuts as materialized (
 ),
 work as (
     from layer_rows('executions', 'lanes')
+    union all
+    select l.lane, w.layer, w.start_ns, w.end_ns
+    from cpu_layers as w
+    join hint_small('lanes') as l on w.run = l.run and w.source = l.source and w.rank = l.rank and l.device is null
+    where matches(w.run, $run)
 ),
 times as materialized (
     from layer_times('work', 'cuts')

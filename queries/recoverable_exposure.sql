@@ -63,7 +63,7 @@ layers as materialized (
 computing as materialized (
     select run, source, rank, pid, device, start_ns, end_ns, correlation from layers where layer = 0
     union all
-    select run, source, rank, pid, device, start_ns, end_ns, null from out_of_scope_rows('activity', 'out_of_scope_activity')
+    select run, source, rank, null, device, start_ns, end_ns, null from out_of_scope_rows('activity', 'out_of_scope_layers') where layer = 0
 ),
 communication as (
     select run, source, rank, device, start_ns, end_ns from layers where layer = 1

@@ -3,7 +3,7 @@
 -- once, and is exposed where no kernel computes and no whole graph runs; communication of another role does not hide it.
 -- /// query
 -- title = "Overlap by parallelism"
--- needs = ["kernels"]
+-- needs = ["kernels", "annotations"]
 -- subject = "communication"
 -- show = ["run", "rank", "role", "kernels", "comm_ns", "exposed_ns", "hidden_ratio", "of_window_ratio"]
 -- chart = { kind = "stacked", x = "role", y = ["exposed_ns", "hidden_ns"], by = "rank" }
@@ -46,6 +46,8 @@ graphs as (
 ),
 compute as (
     from hiding_compute('kinds', 'graphs')
+    union all
+    select run, source, rank, device, start_ns, end_ns from cpu_layers where layer = 0 and matches(run, $run)
 ),
 times as (
     select run, rank, part as role, sum(busy_ns) as comm_ns, sum(inside_ns) as hidden_ns

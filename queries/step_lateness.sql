@@ -9,7 +9,7 @@
 -- show = ["run", "rank", "step", "collectives", "lateness_ns", "wait_ns", "times_last", "caused_wait_ns"]
 -- chart = { kind = "curves", x = "step", y = ["lateness_ns"], by = "rank", panel = ["run"] }
 -- hints = [
---     { when = "lacks_several_ranks($run)", text = "no run has several ranks; ingest the traces of all ranks as one run", empty = true },
+--     { when = "lacks_several_ranks($run) and lacks_cpu_communication($run, null)", text = "no run has several ranks; ingest the traces of all ranks as one run", empty = true },
 -- ]
 -- [params]
 -- common = ["run"]

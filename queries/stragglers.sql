@@ -9,15 +9,15 @@
 -- wait for each other by design, so their waits are apart; their transfers last from the later start of the two on.
 -- A broadcast or reduction counts as a collective where no rank left it before the last one entered. Others are apart: where
 -- one is found on all ranks of its group, the shortest of its kernels is the transfer, at the end of each, and the rest is
--- waiting.
+-- waiting. Of a run without kernels these are the ranges of gloo, MPI and UCC, and ops that compute hide them.
 -- /// query
 -- title = "Stragglers"
--- needs = ["kernels"]
+-- needs = ["kernels", "annotations"]
 -- show = ["run", "rank", "collectives", "wait_ns", "times_last", "caused_wait_ns", "removable_ns", "persistence"]
 -- chart = { kind = "bars", x = "rank", y = ["wait_ns", "caused_wait_ns"], by = "run" }
 -- hints = [
---     { when = "lacks_several_ranks($run)", text = "no run has several ranks; ingest the traces of all ranks as one run" },
---     { when = "lacks_communication($run)", text = "no kernel communicates; record several ranks of a distributed job", empty = true },
+--     { when = "lacks_several_ranks($run) and lacks_cpu_communication($run, null)", text = "no run has several ranks; ingest the traces of all ranks as one run" },
+--     { when = "lacks_communication($run) and lacks_cpu_communication($run, null)", text = "no kernel communicates; record several ranks of a distributed job", empty = true },
 -- ]
 -- [params]
 -- common = ["run"]
@@ -62,6 +62,7 @@
 -- exposed_rooted_wait_step = "The step with most of that, by the marks of the rank."
 -- exposed_rooted_transfer_kind = "Kind and process group of the collectives with most of exposed_rooted_transfer_ns."
 -- exposed_rooted_transfer_step = "The step with most of that, by the marks of the rank."
+-- late_rank = "The rank for which this one waits longest, of wait_ns."
 -- [report]
 -- section = "communication"
 -- order = 3
@@ -74,16 +75,16 @@
 -- when = "times_last > 0.5 * nullif(collectives, 0) and chance < 0.01"
 -- by = "caused_wait_ns"
 -- cost = { ns = "caused_wait_ns", rows = "times_last > 0.5 * nullif(collectives, 0) and chance < 0.01", topics = ["waiting"], detail = 2, opens = "straggler_causes" }
--- next = "straggler_causes"
+-- next = ["straggler_causes", "rank_balance"]
 -- text = "{where} is the last in {times_last of collectives} of the collectives; the others wait {caused_wait_ns} for it, added up."
--- advice = "If it entered together with the last rank but one, its collectives would be {removable_ns} shorter, added up. For what it does before them, run straggler_causes."
+-- advice = "If it entered together with the last rank but one, its collectives would be {removable_ns} shorter, added up. For what it does before them, run straggler_causes; on the CPU rank_balance and cpu_breakdown."
 -- [[report.findings]]
 -- when = "wait_ns > 0.2 * nullif(dur_ns, 0)"
 -- by = "exposed_wait_ns"
 -- cost = { ns = "exposed_wait_ns", adds = true, topics = ["waiting"], detail = 2, opens = "straggler_causes" }
--- next = "straggler_causes"
--- text = "[{where}: ]of its collectives {wait_ns of dur_ns} is waiting for ranks that enter later[, most in {exposed_wait_kind}][, worst in step {exposed_wait_step}]."
--- every = "{where}: of their collectives {wait_ns of dur_ns} is waiting for ranks that enter later[, most in {exposed_wait_kind}][, worst in step {exposed_wait_step} of rank {rank}]."
+-- next = ["straggler_causes", "rank_balance"]
+-- text = "[{where}: ]of its collectives {wait_ns of dur_ns} is waiting for ranks that enter later[, most for rank {late_rank}][, most in {exposed_wait_kind}][, worst in step {exposed_wait_step}]."
+-- every = "{where}: of their collectives {wait_ns of dur_ns} is waiting for ranks that enter later[, most in {exposed_wait_kind}][, worst in step {exposed_wait_step} of rank {rank}][, which waits most for rank {late_rank}]."
 -- step = "exposed_wait_step"
 -- advice = "Ranks that take turns in being late have uneven work or noise; one that is always late has a cause of its own."
 -- [[report.findings]]
@@ -175,6 +176,11 @@ awaited as (
     where wait_ns > 0
     group by run, rank
 ),
+late_ranks as (
+    select run, rank, arg_max(last_rank, (wait_ns, -last_rank)) as late_rank
+    from (select run, rank, last_rank, sum(wait_ns) as wait_ns from waits where wait_ns > 0 group by run, rank, last_rank)
+    group by run, rank
+),
 caused as (
     select
         run, last_rank as rank,
@@ -209,6 +215,8 @@ graphs as (
 ),
 compute as (
     from hiding_compute('kinds', 'graphs')
+    union all
+    select run, source, rank, device, start_ns, end_ns from cpu_layers where layer = 0 and matches(run, $run)
 ),
 steps as materialized (
     from recorded_steps($run, null, $step_name)
@@ -365,10 +373,12 @@ select
     m.of_part['transfer'].kind as exposed_transfer_kind, m.of_part['transfer'].step as exposed_transfer_step,
     m.of_part['p2p wait'].kind as exposed_p2p_wait_kind, m.of_part['p2p wait'].step as exposed_p2p_wait_step,
     m.of_part['rooted wait'].kind as exposed_rooted_wait_kind, m.of_part['rooted wait'].step as exposed_rooted_wait_step,
-    m.of_part['rooted transfer'].kind as exposed_rooted_transfer_kind, m.of_part['rooted transfer'].step as exposed_rooted_transfer_step
+    m.of_part['rooted transfer'].kind as exposed_rooted_transfer_kind, m.of_part['rooted transfer'].step as exposed_rooted_transfer_step,
+    w.late_rank::bigint as late_rank
 from answers as a
 left join most as m on a.run = m.run and a.rank = m.rank
 left join late as l on a.run = l.run and a.rank = l.rank
+left join late_ranks as w on a.run = w.run and a.rank = w.rank
 left join persistences as p on a.run = p.run and a.rank = p.rank
 left join chances as c on a.run = c.run and a.rank = c.rank
 where matches(a.rank, $rank)

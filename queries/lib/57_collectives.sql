@@ -7,6 +7,20 @@ create or replace macro is_cpu_communication(name) as regexp_matches(name, '^(gl
 -- cpu_collective(name): the kind of collective of such a name, in lower case.
 create or replace macro cpu_collective(name) as lower(regexp_replace(name, '^(gloo|mpi|ucc):|^MPI_', ''));
 
+-- cpu_collectives(ranges): the collectives of ranges on the CPU (run, source, rank, pid, name, start_ns, end_ns, dur_ns, args), as
+-- rows of collective_kernels(), without a device; ids are below 0. MPI's names are those of gloo. The ranges of a rank are on
+-- several threads, in the order in which it entered them. Kineto writes the shapes of the tensors.
+create or replace macro cpu_collectives(ranges) as table
+select
+    -row_number() over () as id, run, source, rank, null::integer as device, start_ns, end_ns,
+    case when has_valid_interval(start_ns, end_ns) then dur_ns end as measured_ns,
+    regexp_replace(
+        regexp_replace(cpu_collective(name), '^i?all_?(reduce|gather|to)_?(all)?(v|_coalesced)?$', 'all_\1_\2'), '_$', ''
+    ) as collective,
+    try_cast(args -> 'Input type' ->> 0 as varchar) as dtype,
+    list_sum(list_transform(try_cast(args -> 'Input Dims' as bigint[][]), lambda shape: list_product(shape)))::bigint as in_elements
+from query_table(ranges);
+
 -- is_collective_op(name): whether an op of this name is a call of torch.distributed, which starts a collective or waits for it.
 create or replace macro is_collective_op(name) as name like 'c10d::%';
 

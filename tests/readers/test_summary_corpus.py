@@ -34,10 +34,10 @@ def test_dlrm_has_one_finding_of_its_late_ranks_with_the_late_start_in_it(found:
     )
     assert plain_text(late.details) == (
         "All 8 ranks: of their collectives 96.50 % (46.84 ms of 48.54 ms; each 87.86 % to 98.14 %) is waiting for "
-        "ranks that enter later, most in all_to_all (its group is not recorded), worst in step 10 of rank 1. Rank 7 "
-        "is the last in 62.50 % (5 of 8) of the collectives; the others wait 35.55 ms for it, added up. The same costs "
-        "3.370 ms on rank 5 and 2.155 ms on rank 4. Together they take 17.43 ms, less 6.914 ms after which the GPU "
-        "waits for the CPU side all the same."
+        "ranks that enter later, most in all_to_all (its group is not recorded), worst in step 10 of rank 1, which "
+        "waits most for rank 7. Rank 7 is the last in 62.50 % (5 of 8) of the collectives; the others wait 35.55 ms "
+        "for it, added up. The same costs 3.370 ms on rank 5 and 2.155 ms on rank 4. Together they take 17.43 ms, less "
+        "6.914 ms after which the GPU waits for the CPU side all the same."
     )
     kept = 28_291_000 / 46_890_000  # of the exposed communication of all ranks
     assert late.rest == pytest.approx(kept * (8_273_783 + 5_585_800 + 3_571_026) / 117_319_000)

@@ -200,6 +200,30 @@ def test_a_run_on_the_cpu_has_figures_of_the_cpu(tmp_path: Path) -> None:
     ) in text
 
 
+def test_a_late_rank_of_a_run_on_the_cpu_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rank 1 enters three all-reduces 60 ns after rank 0, of which both compute for 10 ns; each then takes 10 ns."""
+    ranges, ops = [], []
+    for step, start in enumerate((0, 100, 200)):
+        for rank, entry in ((0, start + 20), (1, start + 80)):
+            at = {"rank": rank, "pid": rank, "scope": "cpu"}
+            ranges.append(at | {"name": f"ProfilerStep#{step}", "tid": 1, "start_ns": start, "dur_ns": 100})
+            ranges.append(at | {"name": "gloo:all_reduce", "tid": 2, "start_ns": entry, "dur_ns": start + 90 - entry})
+            ops.append({"rank": rank, "pid": rank, "name": "aten::mm", "tid": 1, "start_ns": start, "dur_ns": 30})
+    names = ("stragglers", "cpu_communication", "cpu_breakdown", "recordings")
+    monkeypatch.setattr(summarize_module, "needed_queries", lambda: [library()[name] for name in names])
+    (found,) = summarize(build_store(tmp_path / "lab", {"annotations": ranges, "ops": ops}))
+    lead = next(each for each in found.leads if "waiting" in each.topics)
+    assert (lead.query, lead.rank, lead.cost_ns, lead.whole_ns) == ("stragglers", 0, 3 * 50, 2 * 300)
+    assert plain_text(lead.sentence).startswith(
+        "Rank 0: of its collectives 85.71 % (180 ns of 210 ns) is waiting for ranks that enter later, most for rank 1, "
+        "most in all_reduce (its group is not recorded), worst in step 0."
+    )
+    assert lead.next_command.startswith("tracelab query rank_balance --run r ")
+    assert [each.what_if_command for each in found.leads] == [None] * len(found.leads)
+    notes = {each.name: each.note for each in found.figures}
+    assert notes["exposed communication"] == "of the windows of 2 ranks, by gloo; waiting for late ranks 25.0 %"
+
+
 @pytest.mark.parametrize(("ratio", "text"), [(0.000274, "≥ 0.027 %"), (0.00149, "≥ 0.1 %"), (0.4, "≥ 40.0 %")])
 def test_a_small_bound_of_the_mfu_is_not_rounded_to_nothing(ratio: float, text: str) -> None:
     of_shapes = {"flop_source": "shapes", "matched_ratio": 0.5, "ncu_run": None, "run": "a"}

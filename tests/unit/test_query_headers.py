@@ -140,7 +140,7 @@ def test_header_is_complete(query: spec.Query) -> None:
         problems.append(f"needs tables that do not exist: {query.needs}")
     if not query.sql.splitlines()[-1].startswith("order by"):
         problems.append("the SQL does not end with `order by`")
-    following = [finding.next_query for finding in (query.report.findings if query.report else ())]
+    following = [name for finding in (query.report.findings if query.report else ()) for name in finding.next_queries]
     if unknown := {name for name in following if name is not None} - set(library.library()):
         problems.append(f"[[report.findings]] has next = {sorted(unknown)[0]!r}, which is not a query")
     recorded = {column.name for table in query.needs for column in schema.BY_NAME[table].columns}

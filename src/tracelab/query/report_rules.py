@@ -102,7 +102,7 @@ class Cost:
 class Finding:
     """A sentence about the rows of an answer for which `when` holds.
 
-    `when` and `by` are SQL over the answer's columns; `advice` is what to do about it, and `next_query` the query that
+    `when` and `by` are SQL over the answer's columns; `advice` is what to do about it, and `next_queries` those that
     shows more. Rows with the largest share of the time at `cost` come first, then those with the most `by`. The report
     shows at most `most` rows, with `each` the first row for every value of that column, and counts all. It skips a row
     where a value outside of the clauses in `[ ]` is NULL.
@@ -119,7 +119,7 @@ class Finding:
     most: int
     each: str | None
     cost: Cost | None = None
-    next_query: str | None = None
+    next_queries: tuple[str, ...] = ()
     what_if: str | None = None
     """The change of the query what_if that removes the loss; `no_waits` is of the rank of the row."""
     rule: str | None = None
@@ -240,7 +240,8 @@ def _parse_finding(entry: object, columns: Mapping[str, str]) -> Finding:
         if column is not None and column not in columns:
             raise ValueError(f"[[report.findings]] has {key} = {column!r}, which is not a column of the query")
     when, by, text = map(str, texts)
-    next_query = str(entry["next"]) if "next" in entry else None
+    following = entry.get("next", ())
+    next_queries = (following,) if isinstance(following, str) else tuple(map(str, following))
     what_if = entry.get("what_if")
     if what_if is not None and what_if not in WHAT_IF_CHANGES:
         raise ValueError(f"[[report.findings]] has what_if = {what_if!r}; expected one of {', '.join(WHAT_IF_CHANGES)}")
@@ -249,7 +250,7 @@ def _parse_finding(entry: object, columns: Mapping[str, str]) -> Finding:
         raise ValueError("[[report.findings]] has every, which needs a cost that adds up, and no each")
     if every is not None and not str(every).startswith(f"{{{WHERE}}}"):
         raise ValueError(f"[[report.findings]]: every must begin with {{{WHERE}}}, the number of rows")
-    return Finding(when, by, text, advice, int(most), each, cost, next_query, what_if, every=every, step=str(step))
+    return Finding(when, by, text, advice, int(most), each, cost, next_queries, what_if, every=every, step=str(step))
 
 
 _COST_KEYS = frozenset({"ns", "of", "rows", "adds", "topics", "detail", "leads", "ranked", "adds_to", "joins", "opens"})

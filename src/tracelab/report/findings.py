@@ -191,7 +191,7 @@ def render_cost(row: Mapping[str, Any], query: Query, finding: Finding, leads: S
 
 def _render_what_if(session: ReportSession, finding: Finding, row: Mapping[str, Any]) -> str:
     """Render the command that replays the run without the loss, where a change of what_if removes it."""
-    command = what_if_command(session.commands, finding, str(row.get("run")), row.get("rank"))
+    command = what_if_command(session, finding, str(row.get("run")), row.get("rank"))
     return f" <small>Without it: <code>{escape_text(command)}</code></small>" if command else ""
 
 

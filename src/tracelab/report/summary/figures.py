@@ -82,7 +82,7 @@ def compute_figures(
         return [
             step_time,
             no_gpu,
-            _exposed_on_cpu(rows("cpu_communication"), window_ns, rows("recordings")),
+            _exposed_on_cpu(rows("cpu_communication"), rows("stragglers"), window_ns, rows("recordings")),
             _data_wait(rows("data_loader_wait")),
             mfu,
         ]
@@ -176,14 +176,20 @@ def has_timeline(recorded: Rows) -> bool:
     return any(row[kind] for row in recorded for kind in TIMELINE)
 
 
-def _exposed_on_cpu(rows: Rows, window_ns: float | None, recorded: Rows) -> Figure:
+def _exposed_on_cpu(rows: Rows, waits: Rows, window_ns: float | None, recorded: Rows) -> Figure:
     totals = [row for row in rows if row["collective"] == "all" and row["window_ns"]]
     if not has_timeline(recorded):
         return Figure("exposed communication", None, "unknown", "no timeline is recorded")
     if not totals or not window_ns:
         return Figure("exposed communication", None, "none", "no range of gloo or MPI is recorded")
     share = sum(row["exposed_ns"] for row in totals) / window_ns
-    note = f"of the windows of {_count(len(totals), 'rank')}, by {totals[0]['backend']}, the waiting included"
+    waiting_ns = exposed_waiting_ns(waits)
+    waiting = (
+        "the waiting included"
+        if waiting_ns is None
+        else f"waiting for late ranks {format_share(waiting_ns / window_ns)}"
+    )
+    note = f"of the windows of {_count(len(totals), 'rank')}, by {totals[0]['backend']}; {waiting}"
     return Figure("exposed communication", share, format_share(share), note)
 
 
@@ -235,9 +241,12 @@ def _exposed_communication(rows: Rows, waits: Rows, exposure: Rows, *, is_scoped
     waiting_ns = exposed_waiting_ns(waits)
     waiting = "" if waiting_ns is None else f"; waiting for late ranks {format_share(waiting_ns / window_ns)}"
     note = f"of the windows{waiting}; all communication {format_share(all_ns / window_ns)}"
-    recoverable_ns = sum(row["recoverable_comm_ns"] for row in exposure) if exposure else share * window_ns
-    if share - recoverable_ns / window_ns >= _LEAST_UNKNOWN:
-        note += f"; recoverable {format_share(recoverable_ns / window_ns)}, as the GPUs wait for the CPU side later"
+    exposed_ns, recoverable_ns = (
+        sum(row[f"{kind}_comm_ns"] for row in exposure) for kind in ("exposed", "recoverable")
+    )
+    recoverable = share * recoverable_ns / exposed_ns if exposed_ns else share
+    if share - recoverable >= _LEAST_UNKNOWN:
+        note += f"; recoverable {format_share(recoverable)}, as the GPUs wait for the CPU side later"
     if all(row["wait_ns"] is None for row in waits):
         note += "; how much of it is waiting is not known: ingest the traces of all ranks as one run"
     return Figure("exposed communication", share, format_share(share), note)

@@ -92,14 +92,13 @@ def _leads_of(
         own, all_rows = (each.filter(pc.equal(each.column("run"), run)) for each in (costly, table))
         context = build_context(query, all_rows, own, several=False)
         leads += [
-            (str(run), _build_lead(session.commands, query, finding, context, at, row))
-            for at, row in enumerate(own.to_pylist())
+            (str(run), _build_lead(session, query, finding, context, at, row)) for at, row in enumerate(own.to_pylist())
         ]
     return leads, below
 
 
 def _build_lead(
-    commands: StoreCommands,
+    session: ReportSession,
     query: Query,
     finding: Finding,
     context: FindingContext,
@@ -127,10 +126,26 @@ def _build_lead(
         matching=matching,
         checked=checked,
         added_rows=report_of(query).count_rows(added),
-        next_command=next_command(commands, finding.next_query or query.name, run, rank if is_of_rank else None),
-        what_if_command=what_if_command(commands, finding, run, rank),
+        next_command=next_command(
+            session.commands, _choose_next(session, query, finding, run), run, rank if is_of_rank else None
+        ),
+        what_if_command=what_if_command(session, finding, run, rank),
         is_of_steps=row[OF] is not None,
     )
+
+
+def _choose_next(session: ReportSession, query: Query, finding: Finding, run: str) -> str:
+    """Return the first query that shows more of a finding and has rows of the run to read, else the finding's own."""
+    for name in finding.next_queries:
+        if len(finding.next_queries) == 1 or _has_rows(session, library.find(name).needs, run):
+            return name
+    return query.name
+
+
+def _has_rows(session: ReportSession, tables: Sequence[str], run: str) -> bool:
+    """Return whether one of the tables has rows of the run."""
+    sql = " union all ".join(f"(select 1 from {table} where run = $run limit 1)" for table in tables)
+    return bool(session.con.execute(sql, {"run": run}).fetchall())
 
 
 def next_command(commands: StoreCommands, name: str, run: str, rank: int | None) -> str:
@@ -140,9 +155,12 @@ def next_command(commands: StoreCommands, name: str, run: str, rank: int | None)
     return commands.query(name, **{param: value for param, value in values.items() if param in params})
 
 
-def what_if_command(commands: StoreCommands, finding: Finding, run: str, rank: int | None) -> str | None:
-    """Return the command that replays the run without the loss of a finding, None where no change removes it."""
-    if finding.what_if is None:
+def what_if_command(session: ReportSession, finding: Finding, run: str, rank: int | None) -> str | None:
+    """Return the command that replays the run without the loss of a finding, None where no change removes it.
+
+    The changes are of kernels, so there is none for a run on the CPU.
+    """
+    if finding.what_if is None or not _has_rows(session, ("kernels",), run):
         return None
     of_rank = rank if finding.what_if == NO_WAITS else None
-    return commands.query("what_if", run=run, change=finding.what_if, of_rank=of_rank)
+    return session.commands.query("what_if", run=run, change=finding.what_if, of_rank=of_rank)

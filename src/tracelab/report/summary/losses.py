@@ -60,14 +60,17 @@ def compute_losses(answers: Mapping[str, Rows]) -> Losses:
     if not window_ns:
         return Losses({}, {}, None)
     shares = {name: sum(row[f"{name}_ns"] for row in rows) / window_ns for name in ("compute", *_LOST, "out_of_scope")}
-    recoverable = {
-        f"exposed_{name}": sum(row[f"recoverable_{name}_ns"] for row in exposure) / window_ns
-        if exposure
-        else shares[f"exposed_{name}"]
-        for name in ("comm", "memory")
-    }
+    recoverable = {f"exposed_{name}": shares[f"exposed_{name}"] * _kept(exposure, name) for name in ("comm", "memory")}
     waiting_ns = exposed_waiting_ns(answers.get("stragglers", []))
     return Losses(shares, recoverable, None if waiting_ns is None else waiting_ns / window_ns)
+
+
+def _kept(exposure: Rows, name: str) -> float:
+    """Return the part of exposed time that is recoverable."""
+    exposed_ns, recoverable_ns = (
+        sum(row[f"{kind}_{name}_ns"] for row in exposure) for kind in ("exposed", "recoverable")
+    )
+    return recoverable_ns / exposed_ns if exposed_ns else 1.0
 
 
 def describe_balance(losses: Losses, found: FoundLeads) -> str:
