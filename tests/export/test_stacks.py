@@ -27,7 +27,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def collapsed(store: Path, **chosen: object) -> list[str]:
     stream = io.BytesIO()
-    stacks.write_collapsed(stacks.read_stacks(store, stacks.StackRequest(**chosen)), stream)
+    stacks.write_collapsed(stacks.read_stacks(store, stacks.StackRequest(**chosen))[0], stream)
     return stream.getvalue().decode().splitlines()
 
 
@@ -47,6 +47,24 @@ def test_collapsed_stacks_of_two_measures_are_refused(store: Path) -> None:
 def test_a_measure_that_was_not_recorded_names_what_records_it(store: Path) -> None:
     with pytest.raises(NoDataError, match=r"no stack with GPU time launched; record with with_stack=True"):
         stacks.read_stacks(store, stacks.StackRequest(measures=("gpu",)))
+
+
+def test_stacks_of_a_scope_are_those_of_its_frames(tmp_path: Path) -> None:
+    def on(start: int, dur: int, name: str) -> dict[str, object]:
+        return {"name": name, "pid": 1, "tid": 1, "start_ns": start, "dur_ns": dur}
+
+    steps = [on(5 + 50 * step, 50, f"ProfilerStep#{step}") | {"scope": "cpu"} for step in (0, 1)]
+    frames = [on(0, 100, "main"), on(10, 30, "f"), on(60, 20, "f")]
+    lab = build_store(tmp_path / "lab", {"python_frames": frames, "annotations": steps})
+
+    def export(*options: str) -> list[str]:
+        words = ["export", "--collapsed", "--store", str(lab), "-o", str(tmp_path / "stacks.txt"), "--force", *options]
+        answer = CliRunner().invoke(main, words)
+        return [answer.output.splitlines()[-1][:6], *(tmp_path / "stacks.txt").read_text("utf-8").splitlines()]
+
+    assert export("--steps", "1") == ["Scope:", "f 20"]
+    assert export("--to", "50ns") == ["Scope:", "main 70", "main;f 30"]  # main begins before the first event
+    assert export() == ["2 stac", "main 50", "main;f 50"]
 
 
 def test_speedscope_has_a_profile_for_each_rank_and_measure_whose_weights_add_up(store: Path, tmp_path: Path) -> None:
@@ -80,7 +98,8 @@ def check_speedscope(content: dict) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--collapsed", "--from", "1s"), "stacks are of a whole recording"),
+        (("--collapsed", "--aligned"), "stacks have no times"),
+        (("--steps", "1"), "are about stacks"),
         (("--measure", "gpu"), "add --speedscope or --collapsed"),
     ],
 )

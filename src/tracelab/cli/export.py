@@ -14,6 +14,7 @@ from tracelab.foreign_text import print_lines
 if TYPE_CHECKING:
     from tracelab.export import ExportResult, Request
     from tracelab.export.committed_files import Registered
+    from tracelab.store.scope.request import Scope
 
 _EPILOG = """\b
 Examples:
@@ -57,6 +58,11 @@ def selection_options() -> list[click.Parameter]:
         click.Option(["--critical-path"], is_flag=True, help="Add the critical path, as a track of each of its ranks."),
         options.ALIGNED,
     ]
+
+
+def _scope_of_stacks() -> list[click.Option]:
+    """Return the options of the scope of stacks that the export of a trace does not have."""
+    return [each for each in options.SCOPE if each.name not in {"from_", "to"}]
 
 
 def build_request(
@@ -122,6 +128,7 @@ def summary_lines(done: ExportResult) -> list[str]:
             help="Of stacks: what they cost.  [default: cpu; speedscope: all]",
         ),
         click.Option(["--by"], type=click.Choice(_FRAMES), help="Of stacks: their frames.  [default: stack]"),
+        *_scope_of_stacks(),
         click.Option(["--force"], is_flag=True, help="Overwrite an existing file."),
         click.Option(
             ["--iceberg"],
@@ -154,21 +161,29 @@ def command(  # noqa: PLR0913  one for each option
     All ranks are in one trace, each on its own clock, exact to the nanosecond, with tracelab's counters: kernels in
     flight, copy rates, memory, GPU samples. Times count from the first event; --aligned puts all ranks on one clock.
     `tracelab view` opens the trace directly. With --speedscope or --collapsed the stacks of Python frames and ops are
-    written, with what they cost: `tracelab query stacks` defines it.
+    written, with what they cost: `tracelab query stacks` defines it, and takes the same scope: --steps, --within and
+    others are of stacks alone.
 
     --iceberg and --delta register the store's files in catalogs, for Spark, Trino and others; no file is copied. Export
     again after an ingest: new files are added, and those of dropped sources removed. Both need the extra `tables`, and
     a store on disk.
 
     """
+    of_stacks = {str(each.name): selection.pop(str(each.name)) for each in _scope_of_stacks()}
+    is_of_stacks = any(value not in (None, False, "launch") for value in of_stacks.values())
     if iceberg is not None or delta is not None:
-        _register(store, iceberg, delta, [output, stacks, measure, by, *selection.values()])
+        _register(store, iceberg, delta, [output, stacks, measure, by, is_of_stacks, *selection.values()])
         return
     if stacks is not None:
-        _export_stacks(store, stacks, output, {"measure": measure, "by": by, **selection}, force=force)
+        from tracelab.cli.query import take_scope
+
+        times = {"from_": selection["from_ns"], "to": selection["to_ns"]}
+        scope = take_scope(of_stacks | {name: None if ns is None else str(ns) for name, ns in times.items()})
+        _export_stacks(store, stacks, output, {"measure": measure, "by": by, **selection}, scope, force=force)
         return
-    if measure is not None or by is not None:
-        raise UsageError("--measure and --by are about stacks; add --speedscope or --collapsed")
+    if measure is not None or by is not None or is_of_stacks:
+        given = "--measure, --by, and the options of a scope but --from and --to"
+        raise UsageError(f"{given} are about stacks; add --speedscope or --collapsed")
     import sys
 
     from tracelab.cli.output import check_writable, write_atomically
@@ -222,18 +237,19 @@ def _export_stacks(
     form: str,
     output: Path | None,
     selection: dict[str, Any],
+    scope: Scope | None,
     *,
     force: bool,
 ) -> None:
-    """Write stacks; options that select times or clocks are refused: a stack has no time."""
+    """Write stacks, of a scope where its options are given; options about clocks are refused: a stack has no time."""
     import sys
 
     from tracelab.cli.output import check_writable, write_atomically
     from tracelab.export import stacks
     from tracelab.store.session import open_store
 
-    if any(selection[name] not in (None, False) for name in ("from_ns", "to_ns", "critical_path", "aligned")):
-        raise UsageError("stacks are of a whole recording: leave out --from, --to, --critical-path and --aligned")
+    if selection["critical_path"] or selection["aligned"]:
+        raise UsageError("stacks have no times: leave out --critical-path and --aligned")
     is_speedscope = form == "speedscope"
     path = output or Path("stacks.speedscope.json" if is_speedscope else "stacks.txt")
     if path != Path("-"):
@@ -241,8 +257,8 @@ def _export_stacks(
     measures = (
         (selection["measure"],) if selection["measure"] else tuple(stacks.MEASURES) if is_speedscope else ("cpu",)
     )
-    request = stacks.StackRequest(selection["runs"], selection["ranks"], measures, selection["by"] or "stack")
-    trees = stacks.read_stacks(open_store(store), request)
+    request = stacks.StackRequest(selection["runs"], selection["ranks"], measures, selection["by"] or "stack", scope)
+    trees, notes = stacks.read_stacks(open_store(store), request)
     write = stacks.write_speedscope if is_speedscope else stacks.write_collapsed
     counts: list[int] = []
     if path == Path("-"):
@@ -252,6 +268,8 @@ def _export_stacks(
     names = ", ".join(dict.fromkeys(stacks.MEASURES[tree.measure][0] for tree in trees))
     ranks = len({(tree.run, tree.rank) for tree in trees})
     print_lines(f"{counts[0]:,} stacks of {'1 rank' if ranks == 1 else f'{ranks:,} ranks'}: {names}", err=True)
+    for note in notes:
+        print_lines(note, err=True)
 
 
 def _check_suffix(path: Path) -> None:

@@ -10,8 +10,10 @@ from typing import Any, BinaryIO
 
 from tracelab import __version__
 from tracelab.errors import NoDataError, UsageError
-from tracelab.query import execute, library
+from tracelab.query import execute, library, spec
 from tracelab.store import integrity, session
+from tracelab.store.scope.request import Scope
+from tracelab.store.scope.row_mask import RowMask
 
 MEASURES = {
     "cpu": ("time on the CPU", "nanoseconds"),
@@ -27,12 +29,13 @@ _IN_FILE = re.compile(r"(?P<file>.+)\((?P<line>\d+)\): (?P<name>.+)", re.DOTALL)
 
 @dataclass(frozen=True)
 class StackRequest:
-    """The stacks to export: of these runs and ranks (none: of all), by these frames, with these measures."""
+    """The stacks to export: of runs and ranks (none: of all), by these frames, with these measures, in a scope."""
 
     runs: tuple[str, ...] = ()
     ranks: tuple[int, ...] = ()
     measures: tuple[str, ...] = tuple(MEASURES)
     by: str = "stack"
+    scope: Scope | None = None
 
 
 @dataclass(frozen=True)
@@ -57,13 +60,17 @@ class StackTree:
                 yield stack[::-1], cost
 
 
-def read_stacks(store: Path, request: StackRequest) -> list[StackTree]:
-    """Return a tree for each run, rank and measure in which any stack costs something.
+def read_stacks(store: Path, request: StackRequest) -> tuple[list[StackTree], list[str]]:
+    """Return a tree for each run, rank and measure in which any stack costs something, and what the scope is in words.
 
     Raises NoDataError where there is none, and for a run that the store does not have.
     """
     query = library.find("stacks")
-    with session.connect(store, referenced=execute.referenced_sql(query)) as con, integrity.explain_read_errors(store):
+    mask = _choose_rows(store, query, request.scope)
+    with (
+        session.connect(store, referenced=execute.referenced_sql(query), mask=mask) as con,
+        integrity.explain_read_errors(store),
+    ):
         for run in request.runs:
             execute.check_run(execute.stored_runs(con), run)
         trees: list[StackTree] = []
@@ -72,8 +79,24 @@ def read_stacks(store: Path, request: StackRequest) -> list[StackTree]:
             trees += _split(columns, measure, request)
     if not trees:
         words = " or ".join(MEASURES[measure][0] for measure in request.measures)
+        if mask is not None:
+            raise NoDataError(f"no stack in the scope with {words}; {mask.note}")
         raise NoDataError(f"no stack with {words}; record with with_stack=True, and profile_memory=True for memory")
-    return sorted(trees, key=lambda tree: (tree.run, tree.rank))
+    return sorted(trees, key=lambda tree: (tree.run, tree.rank)), [] if mask is None else [mask.note]
+
+
+def _choose_rows(store: Path, query: spec.Query, scope: Scope | None) -> RowMask | None:
+    if not scope:
+        return None
+    from tracelab.store.scope.row_choice import select_rows
+
+    return select_rows(
+        store,
+        scope,
+        step_name=library.default_step_name(),
+        referenced=execute.referenced_sql(query),
+        needs=query.needs,
+    )
 
 
 def _split(columns: dict[str, list[Any]], measure: str, request: StackRequest) -> Iterator[StackTree]:

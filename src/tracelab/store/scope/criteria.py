@@ -26,7 +26,7 @@ THREAD = "case when tid is null then 0 else hash(run, source, rank, pid, tid) en
 NO_THREAD = np.uint64(0)
 """Of a row that runs on no thread, or on one that is not known."""
 
-_LATEST_NS = 1 << 62
+_EARLIEST_NS, _LATEST_NS = -(1 << 62), 1 << 62
 _MOST_NAMED = 5
 
 _STEPS = f"""\
@@ -331,7 +331,7 @@ def _find_stretch(con: duckdb.DuckDBPyConnection, stretch: Span, text: str) -> t
     longest = max(map(int, rows["length_ns"]), default=0)
     if stretch.first >= longest:
         raise NoDataError(f"no event is {text}: the longest run lasts {longest / 1e9:.6g} s")
-    starts = stretch.first - rows["shift_ns"]
+    starts = stretch.first - rows["shift_ns"] if stretch.first else np.full_like(rows["shift_ns"], _EARLIEST_NS)
     ends = np.full_like(starts, _LATEST_NS) if stretch.last is None else stretch.last - rows["shift_ns"]
     of_source = Stretches(rows["source"], starts, ends)
     return Criterion(of_source=of_source), text
