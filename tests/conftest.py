@@ -50,7 +50,7 @@ _SLOW = (
     *("readers/test_ncu_corpus.py", "readers/test_classes_corpus.py", "readers/test_slowdown_corpus.py"),
     *("compare/test_corpus.py", "compare/test_verdicts.py", "compare/test_agreement.py"),
     *("collect/test_decoder.py", "collect/test_accumulation.py", "collect/test_sharding.py", "collect/test_fp8.py"),
-    *("collect/test_weights.py",),
+    *("collect/test_weights.py", "collect/test_cupti.py"),
     *("collect/test_huggingface.py", "collect/test_op_flop.py", "collect/test_script_recording.py"),
     *("unit/test_measured_ceilings.py", "unit/test_scope.py", "unit/test_cluster.py"),
     *("unit/test_small_files.py", "readers/test_graph_replays_corpus.py", "readers/test_nvtx_modules_corpus.py"),

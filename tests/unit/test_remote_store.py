@@ -89,6 +89,30 @@ def keys(url: str) -> dict[str, int]:
 ALL = [("job", rank, 3 + rank) for rank in range(RANKS)]
 
 
+def peak_mib() -> int:
+    """Return the most memory that this process had since the peak was reset."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) >> 10
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux resets the peak of a process")
+def test_large_files_are_copied_in_pieces(url: str, tmp_path: Path) -> None:
+    """Four files of 24 MiB, copied at once, would be 96 MiB."""
+    paths = [tmp_path / str(number) for number in range(4)]
+    for path in paths:
+        path.write_bytes(bytes(24 << 20))
+    files = remote.BucketFiles(url)
+    files.place({path: f"kernels/{path.name}" for path in paths})
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
+    before = peak_mib()
+    remote._copy_objects(files, tmp_path / "copy", [f"kernels/{path.name}" for path in paths])
+    assert peak_mib() - before < 48
+    assert [path.stat().st_size >> 20 for path in sorted((tmp_path / "copy" / "kernels").iterdir())] == [24] * 4
+    with pytest.raises(FileNotFoundError):
+        remote._copy_objects(files, tmp_path / "copy", ["kernels/none"])
+    assert len([*(tmp_path / "copy" / "kernels").iterdir()]) == 4
+
+
 def test_a_store_at_a_url_is_ingested_into_queried_and_checked(url: str, job: Path) -> None:
     assert [result.status for result in ingest([job], url).files] == ["stored"] * RANKS
     assert [result.status for result in ingest([job], url).files] == ["unchanged"] * RANKS

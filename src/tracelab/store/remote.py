@@ -16,6 +16,7 @@ from tracelab.store.files import ORIGIN, LocalFiles, StoredFile
 _URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<rest>.*)")
 _TRANSFERS = 16
 """Objects that are transferred at a time: each takes some ten milliseconds, however small it is."""
+_PIECE_BYTES = 1 << 20
 _ATTEMPTS = 3
 """How often a store is listed anew where an object is gone that a writer has replaced meanwhile."""
 
@@ -42,6 +43,11 @@ class BucketFiles:
         """Return the content of an object."""
         with buckets.explain_errors(self.url):
             return bytes(buckets.obstore().get(self._bucket, key).bytes())
+
+    def download(self, key: str, path: Path) -> None:
+        """Write the content of an object to a file, in pieces: sixteen large ones at once may exceed memory."""
+        with buckets.explain_errors(self.url), path.open("wb") as file:
+            file.writelines(buckets.iterate_object(self._bucket, key, _PIECE_BYTES))
 
     def create(self, key: str, content: bytes, staging: Path) -> bool:  # noqa: ARG002 - nothing is written aside
         """Put an object unless there is one."""
@@ -169,8 +175,11 @@ def _copy_objects(files: BucketFiles, folder: Path, keys: Sequence[str]) -> None
         path = folder / key
         path.parent.mkdir(parents=True, exist_ok=True)
         whole = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-        whole.write_bytes(files.read(key))
-        whole.replace(path)  # another thread may copy it, too
+        try:
+            files.download(key, whole)
+            whole.replace(path)  # another thread may copy it, too
+        finally:
+            whole.unlink(missing_ok=True)
 
     with ThreadPoolExecutor(_TRANSFERS) as pool:
         list(pool.map(copy, keys))
