@@ -12,6 +12,7 @@
 -- chart = { kind = "stacked", x = "rank", y = ["fused_gpu_ns", "library_gpu_ns", "eager_gpu_ns", "unlinked_gpu_ns"], by = "run" }
 -- hints = [
 --     { when = "not exists (from compile_marks where matches(run, $run) and matches(rank, $rank))", text = "no range of torch.compile is recorded; compile the model with torch.compile, and record its ops with the PyTorch profiler", empty = true },
+--     { when = "exists (from (select bool_or(kind = 'region') as has_regions from compile_marks where matches(run, $run) and matches(rank, $rank) group by run, rank) where not has_regions)", text = "no region is marked, so columns of regions are NULL there: torch marks regions since 2.1" },
 -- ]
 -- [params]
 -- common = ["run", "rank", "step_name"]

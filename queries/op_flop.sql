@@ -53,6 +53,7 @@
 -- replayed_calls = "calls where graphs replay them, else 0: op and shapes are those of the capture, and calls those in it times the replays."
 -- captured_calls = "calls while a graph was captured: these only record what replays run."
 -- reason = "Why flop is NULL."
+-- formula_note = "What the formula counts: of attention the whole matrix of scores, also with a causal mask."
 -- ///
 with replayed as materialized (
     from known_replays($run, $rank, null)
@@ -146,7 +147,8 @@ select
         when not f.counts_flop then 'its formula counts bytes alone'
         when p.shapes is null then 'its shapes are not recorded'
         else 'its recorded arguments lack what the formula needs'
-    end as reason
+    end as reason,
+    f.note as formula_note
 from peaked as p
 left join captured as q
     on p.run = q.run and p.rank = q.rank and p.op = q.op and p.shapes is not distinct from q.shapes

@@ -33,7 +33,7 @@
 -- mixed_clocks = { default = false, about = "also compare times at one clock with ceilings measured at another" }
 -- [columns]
 -- common = ["run", "rank", "device", "kernel"]
--- precision = "fp64, fp32, fp16; tensor_ and the type that the tensor cores multiplied; all is the kernel's total."
+-- precision = "fp64, fp32, fp16; tensor_ and the type that the tensor cores multiplied; all is the kernel's total: add up rows of all, or of the others. An op of shapes has one precision, so its rows have the same FLOPs: tensor_ of products, else fp64 of doubles and fp32 of all other types."
 -- launches = "Profiled launches; of ops their calls."
 -- flop = "Floating-point operations of all launches; NULL where a metric is missing."
 -- dram_bytes = "Bytes read from and written to device memory, of the whole kernel; of ops the least bytes."

@@ -6,7 +6,7 @@
 -- /// query
 -- title = "Phases of inference servers"
 -- needs = ["annotations"]
--- show = ["run", "rank", "phase", "steps", "tokens", "latency_p50_ns", "latency_p99_ns", "tokens_per_s"]
+-- show = ["run", "rank", "phase", "steps", "tokens", "latency_p50_ns", "rate_ns", "tokens_per_s"]
 -- chart = { kind = "bars", x = "phase", y = ["latency_p50_ns", "latency_p99_ns"], by = "run" }
 -- hints = [
 --     { when = "not exists (from annotations where regexp_matches(name, '^(execute_.*_generation_|step\\[|capture_)') and matches(run, $run) and matches(rank, $rank))", text = "no step of an inference server is marked; profile vLLM or SGLang with their profiling endpoints (/start_profile, /stop_profile)", empty = true },
@@ -30,7 +30,8 @@
 -- busy_ratio = "gpu_busy_ns / gpu_span_ns."
 -- launch_ns = "Durations of the calls that launched kernels and graphs, added up."
 -- launch_ratio = "launch_ns / dur_ns."
--- tokens_per_s = "tokens / gpu_span_ns; without GPU work over dur_ns."
+-- tokens_per_s = "tokens / rate_ns: while the phase works, so without the time between its steps."
+-- rate_ns = "gpu_span_ns; without GPU work dur_ns."
 -- [report]
 -- section = "time"
 -- order = 4
@@ -61,7 +62,8 @@ select
     sum(gpu_busy_ns) / nullif(sum(gpu_span_ns), 0) as busy_ratio,
     as_bigint(sum(launch_ns)) as launch_ns,
     sum(launch_ns) / nullif(sum(dur_ns), 0) as launch_ratio,
-    1e9 * (sum(prefill_tokens) + sum(decode_tokens)) / nullif(coalesce(sum(gpu_span_ns), sum(dur_ns)), 0) as tokens_per_s
+    1e9 * (sum(prefill_tokens) + sum(decode_tokens)) / nullif(coalesce(sum(gpu_span_ns), sum(dur_ns)), 0) as tokens_per_s,
+    as_bigint(coalesce(sum(gpu_span_ns), sum(dur_ns))) as rate_ns
 from timed_serving_steps($run, $rank)
 group by run, rank, phase
 order by run, rank, phase

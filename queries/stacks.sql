@@ -2,8 +2,8 @@
 -- A row is one run, rank and node of the tree of stacks: a frame below the same frames, of all threads of the rank. Frames are
 -- those of Python and ops; with --by python those of Python alone, with --by module the nn.Modules among them. `own` adds
 -- up to the whole: of the CPU the durations of all outermost frames (a call that ends after the one that it began in is
--- outermost, too), of the GPU those of all GPU rows, of memory all bytes allocated. A GPU row belongs to the innermost frame
--- at its launch, and a kernel that a graph replays to that of its capture (see graph_replays). One that a backward op
+-- outermost, too), of the GPU those of all GPU rows, of memory all bytes allocated. Time on the CPU is wall time: a call that
+-- waits for the GPU, a lock or data costs as long as one that works. A GPU row belongs to the innermost frame at its launch, and a kernel that a graph replays to that of its capture (see graph_replays). One that a backward op
 -- launched on a thread without frames belongs to the stack of its forward op, by autograd's sequence number, below a frame
 -- `(backward)`; what has no frame at all is in `(no frame)`. Addresses of objects in names are left out. `tracelab export
 -- --collapsed` and `--speedscope` write the stacks for other tools.
@@ -27,7 +27,7 @@
 -- parent = "Number of the node above; NULL of a root."
 -- depth = "Frames from the root, itself included."
 -- frame = "Name of the frame, as file(line): function, of the op or of the module."
--- own = "Of the frame itself, without those below: ns, or bytes."
+-- own = "Of the frame itself, without those below: ns, or bytes. ns of the CPU are wall time, waiting included."
 -- total = "own of the frame and all below, added up."
 -- calls = "Calls of the frame; NULL of (backward), of (no frame), and of what is below (backward). Of kernels that graphs replay those in the capture; of the GPU with --scope-by execution those of the whole recording."
 -- of_whole_ratio = "total / whole."

@@ -42,7 +42,7 @@ from (values
     (10, 'RTX 2080 Ti', '7.5', 68, 1.545e9, 1.545e9, 0.5, 616),
     (11, 'A100-SXM4?-80GB', '8.0', 108, 1.41e9, 1.41e9, 1.0, 2039),
     (12, 'A100 80GB PCIe', '8.0', 108, 1.41e9, 1.41e9, 1.0, 1935),
-    (13, 'A100-(SXM4?|PCIE)-40GB', '8.0', 108, 1.41e9, 1.41e9, 1.0, 1555),
+    (13, 'A100-((SXM4?|PCIE)-40GB|PG509-200)', '8.0', 108, 1.41e9, 1.41e9, 1.0, 1555),  -- PG509-200: a board of SXM4, 40 GB
     (14, 'A30', '8.0', 56, 1.44e9, 1.44e9, 1.0, 933),
     (15, 'A40', '8.6', 84, 1.74e9, 1.74e9, 1.0, 696),
     (16, 'A10', '8.6', 72, 1.695e9, 1.695e9, 1.0, 600),
@@ -55,7 +55,8 @@ from (values
     (23, 'H100 80GB HBM3', '9.0', 132, 1.98e9, 1.83e9, 1.0, 3352),
     (24, 'H100 PCIe', '9.0', 114, 1.755e9, 1.62e9, 1.0, 2039),
     (25, 'RTX 5090', '12.0', 170, 2.407e9, 2.407e9, 0.5, 1792),
-    (26, 'AMD Instinct MI300X( VF)?', '9.4', 304, 2.1e9, 2.1e9, 1.0, 5300)
+    (26, 'AMD Instinct MI300X( VF)?', '9.4', 304, 2.1e9, 2.1e9, 1.0, 5300),
+    (27, 'B200', '10.0', 148, 1.98e9, 1.856e9, 1.0, 7700)  -- "NVIDIA HGX B200", data sheet: 180 GB, 2.25 PFLOP/s of bf16
 ) as cards(place, pattern, cc, sm_count, clock_hz, tensor_clock_hz, tensor_share, bandwidth_gb_per_s);
 comment on view card_specifications is 'one model of GPU by its data sheet; the first pattern that is a name counts';
 

@@ -231,6 +231,13 @@ def test_a_small_bound_of_the_mfu_is_not_rounded_to_nothing(ratio: float, text: 
     assert compute_mfu([of_shapes | peak | {"mfu_ratio": ratio}], {}).text == text
 
 
+def test_an_unknown_peak_is_all_that_the_mfu_of_known_flops_lacks() -> None:
+    reason = "no peak of tensor_bf16 is known: measure ceilings, or add --peak-gflop-per-s"
+    rows = [{"mfu_ratio": None, "flop": 600, "refused": reason}]
+    assert compute_mfu(rows, {}).note == reason
+    assert "record shapes" in compute_mfu([{"mfu_ratio": None, "flop": None, "refused": "no FLOPs"}], {}).note
+
+
 def test_a_run_of_counters_alone_has_no_figures_and_names_the_query(tmp_path: Path) -> None:
     metrics = [{"launch": 0, "device": 0, "kernel": "k", "metric": "dram__bytes.sum", "value": 7.0}]
     (found,) = summarize(build_store(tmp_path / "lab", {"kernel_metrics": metrics}))

@@ -20,6 +20,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
         "ops": [
             OP,
             OP | {"run": "recorded", "input_shapes": "[[2,2],[2,2]]"},
+            OP | {"run": "compiled", "name": "CompiledFunction"},
             OP | {"run": "old", "name": "aten::cudnn_convolution", "input_shapes": "[[2,2,4,4],[2,2,3,3],[]]"},
         ],
         "python_frames": [
@@ -48,6 +49,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
         ("stacks", {"run": "frames"}, None),
         ("stacks", {"run": "frames", "measure": "gpu_memory"}, "profile_memory=True"),
         ("compiled_regions", {"run": "r"}, "torch.compile"),
+        ("compiled_regions", {"run": "compiled"}, "no region is marked"),
         ("serving_steps", {"run": "r"}, "/start_profile"),
         ("serving_phases", {"run": "served"}, None),
     ],
@@ -63,9 +65,9 @@ EMPTY = {"serving_phases", "serving_steps", "compiled_regions", "cpu_communicati
 
 
 def test_queries_whose_answers_have_no_figure_are_not_marked(lab: Lab) -> None:
-    """The store has ranges, ops and no kernels: a step of SGLang, and nothing of torch.compile, gloo or a pipeline."""
+    """The store has ranges, ops and no kernels: a step of SGLang, a compiled function, and no gloo or pipeline."""
     marked = lab.answerable_queries()
-    assert EMPTY & marked == {"serving_phases", "serving_steps"}
+    assert EMPTY & marked == {"serving_phases", "serving_steps", "compiled_regions"}
     assert {"op_summary", "stacks", "annotation_gpu_time"} <= marked
 
 

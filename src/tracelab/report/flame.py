@@ -19,10 +19,10 @@ _TABLE_ROWS = 15
 _TREE = ("names", "frames", "parents", "own", "merged")
 _UNITS = {"nanoseconds": "ns", "bytes": "B"}
 _EXPLAINED = (
-    "Each bar is a frame below the frames that called it, and as wide as what it costs: time on the CPU, GPU time that "
-    "it launched, or bytes that it allocated; of all frames, or of modules alone. Click a bar to zoom to it, or press "
-    "Enter; Escape zooms out. Arrow keys select the frame above, below or beside. `tracelab query stacks` has all "
-    "figures, and `tracelab export --speedscope` writes them."
+    "Each bar is a frame below the frames that called it, and as wide as what it costs: time on the CPU, waiting "
+    "included, GPU time that it launched, or bytes that it allocated; of all frames, or of modules alone. Click a bar "
+    "to zoom to it, or press Enter; Escape zooms out. Arrow keys select the frame above, below or beside. `tracelab "
+    "query stacks` has all figures, and `tracelab export --speedscope` writes them."
 )
 
 

@@ -17,7 +17,7 @@ _WITH_SHAPES = """
 
 
 def add_by_shapes(session: ReportSession, counted: pa.Table | None) -> pa.Table | None:
-    """Return the rows of `mfu`, with those by shapes for runs that have no figure by counts.
+    """Return the rows of `mfu`, with those by shapes for runs that have no figure by counts, where these have FLOPs.
 
     Of many runs none is added, because each costs as much as other figures together.
     """
@@ -33,7 +33,7 @@ def add_by_shapes(session: ReportSession, counted: pa.Table | None) -> pa.Table 
     if table is None:
         return counted
     by_shapes = table.filter(
-        pc.and_(pc.is_in(table["run"], pa.array(with_shapes, pa.string())), pc.is_valid(table["mfu_ratio"]))
+        pc.and_(pc.is_in(table["run"], pa.array(with_shapes, pa.string())), pc.is_valid(table["flop"]))
     )
     if not by_shapes.num_rows:
         return counted
