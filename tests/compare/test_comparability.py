@@ -22,6 +22,16 @@ def test_what_one_side_does_not_record_is_unknown() -> None:
     assert (row.verdict, row.base, row.candidate) == ("unknown", "A100", None)
 
 
+def test_facts_that_are_no_text_are_formatted() -> None:
+    commit = "0123456789abcdef"
+    sides = ({"complete": True, "git_commit": commit}, {"complete": False, "git_commit": commit})
+    rows = compare_facts([{"run": "a"} | sides[0]], [{"run": "b"} | sides[1]], NO_SHAPES)
+    assert {row.fact: (row.verdict, row.base, row.candidate) for row in rows} == {
+        "complete": ("different", "yes", "no"),
+        "git_commit": ("same", "0123456789", "0123456789"),
+    }
+
+
 @pytest.mark.parametrize(("hz", "verdict"), [(1.42e9, "same"), (1.2e9, "different")])
 def test_clocks_differ_beyond_2_percent(hz: float, verdict: str) -> None:
     (row,) = compare_facts([{"run": "a", "sm_clock_hz": 1.41e9}], [{"run": "b", "sm_clock_hz": hz}], NO_SHAPES)

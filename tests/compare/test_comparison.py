@@ -280,6 +280,46 @@ def test_step_times_of_run_folders_suffice(memory: MemoryStore) -> None:
     assert [(row.metric, row.base, row.candidate) for row in comparison.rows] == [("step_time", 700, 770)]
 
 
+def test_first_and_last_of_the_steps_of_run_folders_do_not_count(memory: MemoryStore) -> None:
+    """Of steps of 900, 500, 600, 700 and 100 ns the median of the middle three counts."""
+    times_ns = {"a": (900, 500, 600, 700, 100), "b": (100, 520, 620, 720, 900)}
+    memory.filled(
+        {
+            "steps": [
+                {"run": run, "phase": "train", "step": at, "start_ns": at * 1_000, "dur_ns": dur_ns}
+                for run, each in times_ns.items()
+                for at, dur_ns in enumerate(each)
+            ]
+        }
+    )
+    comparison = compare_source(Source(memory.con), Request(("a",), ("b",)))
+    (row,) = comparison.rows
+    assert (row.metric, row.base, row.candidate) == ("step_time", 600, 620)
+
+
+@pytest.mark.parametrize(
+    ("devices", "peak_bytes"),
+    [((0, 1, None), 700), ((None, None, None), 900)],
+    ids=["of the fullest GPU", "of the host without one"],
+)
+def test_peak_memory_is_that_of_the_fullest_gpu(
+    memory: MemoryStore, devices: tuple[int | None, ...], peak_bytes: int
+) -> None:
+    """Of three allocators the peaks are 500, 700 and 900 bytes; the candidate has 100 more each."""
+    tables = together(recording("a"), recording("b"))
+    tables["memory_events"] = [
+        {"run": run, "pid": 1, "device": device, "time_ns": at, "size_bytes": most, "allocated_bytes": most + more}
+        for run, more in (("a", 0), ("b", 100))
+        for device, peak in zip(devices, (500, 700, 900), strict=True)
+        for at, most in ((5, peak), (6, peak - 300))
+    ]
+    memory.filled(tables)
+    rows = compare_source(Source(memory.con), Request(("a",), ("b",))).rows
+    assert [(row.base, row.candidate) for row in rows if row.metric == "peak_memory"] == [
+        (peak_bytes, peak_bytes + 100)
+    ]
+
+
 def test_runs_without_times_are_refused(memory: MemoryStore) -> None:
     memory.filled({"sources": [{"run": "a"}, {"run": "b"}]})
     with pytest.raises(NoDataError, match="run a has neither steps nor times on a GPU nor ops"):
