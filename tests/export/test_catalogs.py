@@ -108,7 +108,8 @@ def test_files_that_no_commit_has_are_not_in_a_catalog(store: Path) -> None:
     ("options", "message"),
     [
         (["--iceberg", "out", "--run", "12"], "leave out options that select rows"),
-        (["--delta", "s3://bucket/out"], "catalogs are made of stores on disk"),
+        (["--delta", "s3://bucket/out"], "a Delta log names files of its own folder alone"),
+        (["--iceberg", "s3://bucket/out"], "the catalog is a SQLite file; choose a folder on disk"),
     ],
 )
 def test_what_a_catalog_cannot_have_is_refused(store: Path, options: list[str], message: str) -> None:

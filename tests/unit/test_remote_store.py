@@ -5,6 +5,7 @@ connections, nor credentials that expire, and nothing of Google's and Azure's se
 """
 
 import http.server
+import os
 import socket
 import subprocess
 import sys
@@ -87,6 +88,43 @@ def keys(url: str) -> dict[str, int]:
 
 
 ALL = [("job", rank, 3 + rank) for rank in range(RANKS)]
+
+
+def read_delta(url: str) -> list[str]:
+    """Return the run of each kernel of a Delta table at a URL, by the library's own object store."""
+    deltalake = pytest.importorskip("deltalake")
+    options = {"aws_endpoint": os.environ["AWS_ENDPOINT_URL"], "aws_allow_http": "true"}
+    table = deltalake.DeltaTable(f"{url}/kernels", storage_options=options)
+    rows = deltalake.QueryBuilder().register("kernels", table).execute("select run from kernels").read_all()
+    return [str(run) for run in pa.table(rows)["run"].to_pylist()]
+
+
+def test_a_delta_table_beside_the_files_at_a_url_follows_its_store(url: str, job: Path, tmp_path: Path) -> None:
+    pytest.importorskip("deltalake")
+    words = ["export", "--store", url, "--delta", url]
+    ingest([job], url)
+    done = [CliRunner().invoke(main, words) for _ in range(2)]
+    assert [each.exit_code for each in done] == [0, 0], done[0].output
+    assert " 0 removed" in done[0].stderr
+    assert " 0 added, 0 removed" in done[1].stderr
+    assert read_delta(url) == ["job"] * (3 + 4 + 5)
+    assert compaction.drop(url, "job", None)
+    ingest([write_trace(tmp_path / "second.json", kernels=2, rank=0)], url)
+    assert CliRunner().invoke(main, words).exit_code == 0
+    assert read_delta(url) == ["second"] * 2
+    assert kernels(url) == [("second", 0, 2)]
+
+
+def test_an_iceberg_catalog_on_the_disk_names_the_files_at_a_url(url: str, tmp_path: Path) -> None:
+    sql = pytest.importorskip("pyiceberg.catalog.sql")
+    ingest([write_trace(tmp_path / "job.json", kernels=3, rank=0)], url)
+    done = CliRunner().invoke(main, ["export", "--store", url, "--iceberg", str(tmp_path / "catalog")])
+    assert done.exit_code == 0, done.output
+    options = {"s3.endpoint": os.environ["AWS_ENDPOINT_URL"], "s3.region": os.environ["AWS_REGION"]}
+    options["uri"] = f"sqlite:///{tmp_path / 'catalog' / 'catalog.db'}"
+    catalog = sql.SqlCatalog("tracelab", **options)
+    assert catalog.load_table("tracelab.kernels").scan().to_arrow()["run"].to_pylist() == ["job"] * 3
+    catalog.close()
 
 
 def peak_mib() -> int:

@@ -45,6 +45,16 @@ class Time(click.ParamType[int]):
             self.fail(str(error), param, ctx)
 
 
+def _parse_place(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Path | str | None:
+    """Parse a folder of catalogs; the URL of one in object storage is text."""
+    from tracelab import schema
+
+    place = schema.store_address(value) if value is not None else None
+    if isinstance(place, Path) and place.exists() and not place.is_dir():
+        raise click.BadParameter(f"{place} is a file; choose a folder")
+    return place
+
+
 def selection_options() -> list[click.Parameter]:
     """Options that select parts of a store, shared with `view`."""
     return [
@@ -132,15 +142,15 @@ def summary_lines(done: ExportResult) -> list[str]:
         click.Option(["--force"], is_flag=True, help="Overwrite an existing file."),
         click.Option(
             ["--iceberg"],
-            type=click.Path(path_type=Path, file_okay=False),
+            callback=_parse_place,
             metavar="DIR",
             help="Instead register the store's Parquet files as Iceberg tables of a SQLite catalog in this folder.",
         ),
         click.Option(
             ["--delta"],
-            type=click.Path(path_type=Path, file_okay=False),
-            metavar="DIR",
-            help="Instead register them as Delta tables in this folder, which may be the store's.",
+            callback=_parse_place,
+            metavar="DIR|URL",
+            help="Instead register them as Delta tables in this folder, which may be the store's; at a URL it is.",
         ),
     ],
 )
@@ -152,8 +162,8 @@ def command(  # noqa: PLR0913  one for each option
     stacks: str | None,
     measure: str | None,
     by: str | None,
-    iceberg: Path | None,
-    delta: Path | None,
+    iceberg: Path | str | None,
+    delta: Path | str | None,
     **selection: Any,  # noqa: ANN401  options have all types
 ) -> None:
     """Write a run as a trace for https://ui.perfetto.dev and other viewers of Chrome's JSON format.
@@ -165,8 +175,8 @@ def command(  # noqa: PLR0913  one for each option
     others are of stacks alone.
 
     --iceberg and --delta register the store's files in catalogs, for Spark, Trino and others; no file is copied. Export
-    again after an ingest: new files are added, and those of dropped sources removed. Both need the extra `tables`, and
-    a store on disk.
+    again after an ingest: new files are added, and those of dropped sources removed. Both need the extra `tables`. Of a
+    store at a URL, --delta takes that URL, and --iceberg a folder on disk.
 
     """
     of_stacks = {str(each.name): selection.pop(str(each.name)) for each in _scope_of_stacks()}
@@ -204,7 +214,7 @@ def command(  # noqa: PLR0913  one for each option
         print_lines(line, err=True)
 
 
-def _register(store: Path | None, iceberg: Path | None, delta: Path | None, others: list[Any]) -> None:
+def _register(store: Path | None, iceberg: Path | str | None, delta: Path | str | None, others: list[Any]) -> None:
     """Register the files of a store in catalogs; options that select rows are refused: files have all of them."""
     from tracelab import schema
     from tracelab.export.delta import register_delta
@@ -213,17 +223,8 @@ def _register(store: Path | None, iceberg: Path | None, delta: Path | None, othe
     if any(value not in (None, False, ()) for value in others):
         raise UsageError("--iceberg and --delta register whole files: leave out options that select rows or a format")
     root = schema.store_address(store)
-    for folder in (iceberg, delta):
-        for place in (root, folder):
-            if place is not None and "://" in str(place).replace(":/", "://", 1):
-                raise UsageError(
-                    f"{place}: catalogs are made of stores on disk, in folders on disk, because engines open object "
-                    "storage with options of their own; ingest into a folder, or have the engine read the files "
-                    "at the URL as Parquet"
-                )
-    assert isinstance(root, Path)  # noqa: S101 - URLs are refused above
     if iceberg is not None:
-        print_lines(_describe(f"iceberg {iceberg / CATALOG}", register_iceberg(root, iceberg)), err=True)
+        print_lines(_describe(f"iceberg {iceberg}/{CATALOG}", register_iceberg(root, iceberg)), err=True)
     if delta is not None:
         print_lines(_describe(f"delta {delta}", register_delta(root, delta)), err=True)
 

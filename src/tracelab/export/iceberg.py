@@ -1,6 +1,5 @@
 """Register the files of a store as Apache Iceberg tables of a SQLite catalog; no file is copied."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,7 +7,13 @@ import pyarrow as pa
 
 from tracelab import schema
 from tracelab.errors import UsageError
-from tracelab.export.committed_files import CommittedFile, Registered, find_changes, list_committed_files
+from tracelab.export.committed_files import (
+    CommittedFiles,
+    Registered,
+    find_changes,
+    list_committed_files,
+    reader_options,
+)
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -19,11 +24,16 @@ _SCHEME = "file://"
 """Paths follow as they are: readers of Iceberg decode no %3D."""
 
 
-def register_iceberg(store: Path, folder: Path) -> Registered:
+def register_iceberg(store: Path | str, folder: Path | str) -> Registered:
     """Bring the catalog in a folder up to date with a store; tables without rows that it does not have are left out.
 
-    A table is partitioned by run. Each change of one is a transaction. Raises UsageError without pyiceberg.
+    A table is partitioned by run. Each change of one is a transaction. The store may be at a URL; the catalog is a file
+    on a disk. Raises UsageError without pyiceberg.
     """
+    if not isinstance(folder, Path):
+        raise UsageError(f"--iceberg {folder}: the catalog is a SQLite file; choose a folder on disk, also for a URL")
+    if isinstance(store, str) and store.startswith("az://"):
+        raise UsageError(f"{store}: Iceberg's reader in Python has no az://; use --delta {store}")
     try:
         from pyiceberg.catalog.sql import SqlCatalog
     except ModuleNotFoundError as error:
@@ -31,15 +41,20 @@ def register_iceberg(store: Path, folder: Path) -> Registered:
     files = list_committed_files(store)
     root = folder.resolve()
     root.mkdir(parents=True, exist_ok=True)
-    catalog = SqlCatalog(NAMESPACE, uri=f"sqlite:///{root / CATALOG}", warehouse=f"{_SCHEME}{root.as_posix()}")
+    catalog = SqlCatalog(
+        NAMESPACE,
+        uri=f"sqlite:///{root / CATALOG}",
+        warehouse=f"{_SCHEME}{root.as_posix()}",
+        **{f"s3.{name}": value for name, value in reader_options(files.address).items()},
+    )
     catalog.create_namespace_if_not_exists(NAMESPACE)
     total = Registered()
     for each in schema.TABLES:
         name = (NAMESPACE, each.name)
-        if each.name in files or catalog.table_exists(name):
+        if each.name in files.by_table or catalog.table_exists(name):
             table = catalog.create_table_if_not_exists(name, each.arrow)
             _complete_table(table, each.arrow)
-            total += _register(table, files.get(each.name, []))
+            total += _register(table, each.name, files)
     catalog.close()
     return total
 
@@ -54,17 +69,17 @@ def _complete_table(table: "Table", columns: pa.Schema) -> None:
             changed.union_by_name(columns)
 
 
-def _register(table: "Table", files: Sequence[CommittedFile]) -> Registered:
-    known = {
-        task.file.file_path.removeprefix(_SCHEME): str(task.file.partition[0]) for task in table.scan().plan_files()
-    }
-    changes = find_changes(files, known)
+def _register(table: "Table", name: str, files: CommittedFiles) -> Registered:
+    current = files.by_table.get(name, [])
+    base = f"{_SCHEME}{files.address}/" if isinstance(files.root, Path) else f"{files.address}/"
+    known = {task.file.file_path.removeprefix(base): str(task.file.partition[0]) for task in table.scan().plan_files()}
+    changes = find_changes(current, known)
     if changes.runs or changes.files:
         with table.transaction() as transaction:
             if changes.runs:
                 names = ", ".join(f"'{run}'" for run in changes.runs)
                 transaction.delete(f"run in ({names})")
             if changes.files:
-                uris = [f"{_SCHEME}{file.path.as_posix()}" for file in changes.files]
+                uris = [f"{base}{file.key}" for file in changes.files]
                 transaction.add_files(uris, check_duplicate_files=False)
-    return Registered(1, len(files), changes.added, changes.removed)
+    return Registered(1, len(current), changes.added, changes.removed)

@@ -17,13 +17,18 @@ def connect(url: str) -> Any:  # noqa: ANN401 - obstore's stores have no common 
 
     Those are variables such as AWS_ACCESS_KEY_ID and AWS_ENDPOINT_URL.
     """
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+    endpoint = find_endpoint()
     is_plain = url.startswith("http://") or endpoint.startswith("http://")
     options: dict[str, Any] = {"client_options": {"allow_http": True}} if is_plain else {}
     if endpoint and url.startswith("s3://"):
         options["endpoint"] = endpoint
     with explain_errors(url):
         return importlib.import_module("obstore.store").from_url(url, **options)
+
+
+def find_endpoint() -> str:
+    """Return the endpoint of S3 that the environment names, or "" for that of AWS."""
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
 
 
 def list_keys(bucket: Any, prefix: str) -> list[str]:  # noqa: ANN401

@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ _URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<rest>.*)")
 _TRANSFERS = 16
 """Objects that are transferred at a time: each takes some ten milliseconds, however small it is."""
 _PIECE_BYTES = 1 << 20
+_FOOTER_BYTES = 1 << 16
+"""Enough for the footer of most Parquet files; a larger one takes a second request."""
 _ATTEMPTS = 3
 """How often a store is listed anew where an object is gone that a writer has replaced meanwhile."""
 
@@ -48,6 +51,19 @@ class BucketFiles:
         """Write the content of an object to a file, in pieces: sixteen large ones at once may exceed memory."""
         with buckets.explain_errors(self.url), path.open("wb") as file:
             file.writelines(buckets.iterate_object(self._bucket, key, _PIECE_BYTES))
+
+    def read_footer(self, key: str, size_bytes: int) -> Any:  # noqa: ANN401 - pyarrow has no types
+        """Return the metadata of a Parquet file of this size, which its last bytes hold."""
+        import pyarrow.parquet as pq
+
+        tail = self._read_end(key, size_bytes, _FOOTER_BYTES)
+        needed = int.from_bytes(tail[-8:-4], "little") + 8
+        return pq.read_metadata(BytesIO(tail if needed <= len(tail) else self._read_end(key, size_bytes, needed)))
+
+    def _read_end(self, key: str, size_bytes: int, count: int) -> bytes:
+        start = max(0, size_bytes - count)
+        with buckets.explain_errors(self.url):
+            return bytes(buckets.obstore().get_range(self._bucket, key, start=start, end=size_bytes))
 
     def create(self, key: str, content: bytes, staging: Path) -> bool:  # noqa: ARG002 - nothing is written aside
         """Put an object unless there is one."""
