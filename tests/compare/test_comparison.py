@@ -326,6 +326,65 @@ def test_runs_without_times_are_refused(memory: MemoryStore) -> None:
         compare_source(Source(memory.con), Request(("a",), ("b",)))
 
 
+def test_a_recording_without_times_is_left_out_of_a_side_of_several_and_named(memory: MemoryStore) -> None:
+    """The whole side is refused only where no recording of it has times."""
+    failed = {"sources": [{"run": "a-2"}], "runs": [{"run": "a-2", "status": "failed"}]}
+    memory.filled(together(recording("a-1"), recording("a-3"), recording("b"), failed))
+    compared = compare_source(Source(memory.con), Request(("a-1", "a-2", "a-3"), ("b",)))
+    assert (compared.request.base, len(compared.steps[0])) == (("a-1", "a-3"), 2)
+    assert compared.warnings[0] == "1 of 3 recordings of the base is left out: a-2 (status failed, no times)."
+    with pytest.raises(NoDataError, match="run a-2 has neither steps nor times on a GPU nor ops"):
+        compare_source(Source(memory.con), Request(("a-2",), ("b",)))
+
+
+def test_a_failed_recording_without_steps_is_left_out_where_others_have_some(memory: MemoryStore) -> None:
+    cut = {name: rows for name, rows in recording("a-2").items() if name != "annotations"}
+    failed = {"runs": [{"run": "a-2", "status": "oom"}]}
+    memory.filled(together(recording("a-1"), cut, failed, recording("b")))
+    compared = compare_source(Source(memory.con), Request(("a-1", "a-2"), ("b",)))
+    assert (compared.unit, compared.request.base) == ("ranges", ("a-1",))
+    assert "a-2 (status oom, no steps)" in compared.warnings[0]
+
+
+def test_the_run_that_lacks_what_the_others_have_is_named(memory: MemoryStore) -> None:
+    """Step times of a run folder cannot be compared with a recording without steps."""
+    steps = [{"run": "a", "phase": "train", "epoch": 0, "step": at, "start_ns": 9 * at, "dur_ns": 8} for at in range(6)]
+    memory.filled(together({"steps": steps}, {"sources": [{"run": "b"}]}))
+    with pytest.raises(NoDataError, match="run a has times of steps and no trace, and b no steps"):
+        compare_source(Source(memory.con), Request(("a",), ("b",)))
+
+
+def on_cpu(run: str, exposed_ns: int) -> Tables:
+    """Five steps of 1,000 ns: an op for 500 ns, and gloo from 400 ns on, of which the op hides 100 ns."""
+    place = {"run": run, "rank": 0, "pid": 1, "scope": "cpu"}
+    starts = [1_000 * at for at in range(5)]
+    return {
+        "annotations": [
+            place | {"tid": tid, "name": name, "start_ns": start + at, "dur_ns": dur_ns}
+            for step, start in enumerate(starts)
+            for tid, name, at, dur_ns in (
+                (1, f"ProfilerStep#{step}", 0, 1_000),
+                (2, "gloo:all_reduce", 400, 100 + exposed_ns),
+            )
+        ],
+        "ops": [
+            {"run": run, "rank": 0, "pid": 1, "tid": 1, "name": "aten::mm", "start_ns": start, "dur_ns": 500}
+            for start in starts
+        ],
+    }
+
+
+def test_a_gate_on_exposed_communication_counts_gloo_on_the_cpu(memory: MemoryStore) -> None:
+    """50 ns of a step in the base, 400 ns in the candidate."""
+    base, candidate = ([f"{side}{at}" for at in range(4)] for side in "bc")
+    memory.filled(together(*(on_cpu(run, 50) for run in base), *(on_cpu(run, 400) for run in candidate)))
+    gates = (parse_gate("exposed_communication > 5%"),)
+    compared = compare_source(Source(memory.con), Request(tuple(base), tuple(candidate), gates=gates))
+    (row,) = (each for each in compared.rows if each.metric == "exposed_communication")
+    assert (row.base, row.candidate) == (50, 400)
+    assert (compared.gates[0].verdict, compared.exit_code(strict=False)) == ("failed", 1)
+
+
 def test_sums_over_steps_and_names_are_those_of_the_queries(memory: MemoryStore) -> None:
     memory.filled(recording("a"))
     source = Source(memory.con)

@@ -22,14 +22,11 @@ from tracelab.query import library
 from tracelab.report.charts.chart import build_chart
 
 
-def find(base: str, candidate: str, *, classes: str = "") -> list[tuple[list[Replaced], list[Replaced]]]:
-    """Return the replacements of two steps: each letter is a kernel of 10 ns, in `classes` of its own class."""
+def find(base: str, candidate: str, **classes: str) -> list[tuple[list[Replaced], list[Replaced]]]:
+    """Return the replacements of two steps: each letter is a kernel of 10 ns, of class gemm or that in `classes`."""
     steps = tuple([launch(name) for name in step] for step in (base, candidate))
     kernels = tuple(
-        [
-            Kernel(name, name, name if name in classes else "gemm", 10.0 * step.count(name))
-            for name in dict.fromkeys(step)
-        ]
+        [Kernel(name, name, classes.get(name, "gemm"), 10.0 * step.count(name)) for name in dict.fromkeys(step)]
         for step in (base, candidate)
     )
     times = {name: (10.0 * base.count(name), 10.0 * candidate.count(name)) for name in base + candidate}
@@ -38,13 +35,20 @@ def find(base: str, candidate: str, *, classes: str = "") -> list[tuple[list[Rep
 
 
 def test_a_kernel_that_is_launched_less_often_is_replaced_by_that_at_its_place() -> None:
-    assert find("axbxcx", "axbxcy", classes="y") == [([Replaced("x", "gemm", -10)], [Replaced("y", "y", 10)])]
+    assert find("axbxcx", "axbxcy", y="fused") == [([Replaced("x", "gemm", -10)], [Replaced("y", "fused", 10)])]
 
 
 def test_two_kernels_may_be_replaced_by_one() -> None:
-    ((went, came),) = find("apqbpqc", "arbrc", classes="pqr")
+    ((went, came),) = find("apqbpqc", "arbrc", p="elementwise", q="norm", r="reduction")
     assert ([each.name for each in went], [each.name for each in came]) == (["p", "q"], ["r"])
     assert sum(each.difference_ns for each in went + came) == -20
+
+
+def test_a_product_is_replaced_by_no_kernel_that_computes_none() -> None:
+    """Nor is communication by computing; a convolution may be by one of another class."""
+    assert find("axbxcx", "axbxcy", x="convolution", y="elementwise") == []
+    assert find("axbxcx", "axbxcy", x="communication", y="copy") == []
+    assert len(find("axbxcx", "axbxcy", x="convolution", y="implicit_gemm")) == 1
 
 
 def test_another_order_replaces_nothing() -> None:
@@ -57,12 +61,12 @@ def test_what_only_one_side_launches_replaces_nothing() -> None:
 
 
 def test_kernels_at_different_places_replace_each_other_only_within_a_class() -> None:
-    assert find("xabc", "abcy", classes="y") == []
+    assert find("xabc", "abcy", y="fused") == []
     assert find("xabc", "abcy") == [([Replaced("x", "gemm", -10)], [Replaced("y", "gemm", 10)])]
 
 
 def test_a_long_gap_shows_no_places() -> None:
-    assert find("a" + "x" * 9 + "b", "a" + "y" * 9 + "b", classes="y") == []
+    assert find("a" + "x" * 9 + "b", "a" + "y" * 9 + "b", y="fused") == []
 
 
 @pytest.fixture

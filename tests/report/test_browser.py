@@ -150,12 +150,14 @@ def test_nothing_is_wider_than_the_window(chromium: Page, path: Path, width: int
     assert chromium.run("document.scrollingElement.scrollWidth") <= width
 
 
-def test_a_phone_shows_the_verdict_on_each_metric(chromium: Page, path: Path) -> None:
-    chromium.open(path, width=390, height=740)
-    cells = "[...document.querySelectorAll('#verdict > .scroll td.verdict')]"
+def test_a_phone_shows_all_values_of_each_metric(chromium: Page, path: Path) -> None:
+    chromium.open(path, width=360, height=740)
+    cells = "[...document.querySelectorAll('#verdict > .scroll td')]"
     edges = chromium.run(f"{cells}.map(cell => cell.getBoundingClientRect().right)")
+    labels = chromium.run(f"{cells}.slice(1, 4).map(cell => getComputedStyle(cell, '::before').content)")
     assert edges
-    assert max(edges) <= 390
+    assert max(edges) <= 360
+    assert labels == ['"base"', '"candidate"', '"change"']
 
 
 def test_charts_follow_a_dark_theme(chromium: Page, path: Path) -> None:

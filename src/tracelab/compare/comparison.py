@@ -1,7 +1,7 @@
 """Compare two sides of a store: fetch recordings, check that they are comparable, match kernels, decide."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from statistics import fmean
@@ -105,7 +105,7 @@ def compare_runs(
 ) -> Comparison:
     """Compare the runs of a request. Raises NotComparableError, UsageError, and NoDataError."""
     _check_request(request)
-    runs = list(dict.fromkeys([*request.base, *request.candidate, *request.noise]))
+    runs = _runs(request)
     with fetch.open_source(
         store,
         runs,
@@ -119,11 +119,12 @@ def compare_runs(
 
 def compare_source(source: fetch.Source, request: Request) -> Comparison:
     """Compare the runs of a request, from an open source of their rows."""
+    answers = source.answers()
+    request, unusable = _leave_out(request, recordings.find_unusable(answers, _runs(request), source.failed_runs()))
     facts_of, shapes = source.facts(), source.op_shapes()
     described = [[facts_of[run] for run in side] for side in (request.base, request.candidate, request.noise)]
     facts = comparability.compare_facts(described[0], described[1], shapes, request.allow_different, described[2])
-    answers = source.answers()
-    runs = list(dict.fromkeys([*request.base, *request.candidate, *request.noise]))
+    runs = _runs(request)
     if request.step_name is not None:
         _check_step_name(answers, runs, request.step_name)
     unit, every = recordings.build_recordings(answers, runs)
@@ -172,7 +173,7 @@ def compare_source(source: fetch.Source, request: Request) -> Comparison:
         matching,
         tuple(replacements),
         tuple(check_gate(gate, rows, reason) for gate, reason in zip(request.gates, reasons, strict=True)),
-        tuple(notes.list_warnings(unit, matching, facts, rows[0].metric, sides)),
+        (*unusable, *notes.list_warnings(unit, matching, facts, rows[0].metric, sides)),
         (
             *notes.list_notes(unit, matching, facts, sides, rows),
             *notes.describe_starts(source.starts_ns),
@@ -183,6 +184,30 @@ def compare_source(source: fetch.Source, request: Request) -> Comparison:
         tuple(find_rank_differences(rows, base, candidate)),
         (fullest_rank(base), fullest_rank(candidate)),
     )
+
+
+def _runs(request: Request) -> list[str]:
+    """Return all runs of a request once."""
+    return list(dict.fromkeys([*request.base, *request.candidate, *request.noise]))
+
+
+def _leave_out(request: Request, unusable: Mapping[str, str]) -> tuple[Request, list[str]]:
+    """Leave runs that cannot be compared out of a request, and return a sentence for each side that has some.
+
+    A side keeps its runs where all are such: the comparison is refused then.
+    """
+    sentences = []
+    kept = {}
+    for name, runs in (("base", request.base), ("candidate", request.candidate), ("noise", request.noise)):
+        kept[name] = tuple(run for run in runs if run not in unusable) or runs
+        if others := [f"{run} ({unusable[run]})" for run in runs if run not in kept[name]]:
+            side, verb = "noise runs" if name == "noise" else name, "is" if len(others) == 1 else "are"
+            sentences.append(
+                f"{len(others)} of {len(runs)} recordings of the {side} {verb} left out: {', '.join(others)}."
+            )
+    changed = replace(request, base=kept["base"], candidate=kept["candidate"], noise=kept["noise"])
+    _check_request(changed)
+    return changed, sentences
 
 
 def _check_request(request: Request) -> None:

@@ -26,6 +26,7 @@ select run, max(allocated_bytes) as peak_bytes, max(device is not null) as has_d
 from memory_peaks
 group by run"""
 
+_FAILED_RUNS = "select run, any_value(status) as status from runs where status <> 'ok' group by run"
 _KERNEL_CLASSES = "select distinct class from kernel_rules union select 'unclassified'"
 
 
@@ -38,6 +39,7 @@ class Answers:
     gpu_breakdown: pl.DataFrame
     gpu_rows: pl.DataFrame
     gpu_windows: pl.DataFrame
+    cpu_exposed: pl.DataFrame
     host_ops: pl.DataFrame
     recorded_steps: pl.DataFrame
     memory: pl.DataFrame
@@ -64,6 +66,11 @@ class Source:
         """Fetch what decides whether runs can be compared, by run."""
         return {str(row["run"]): row for row in self._own("facts").to_dicts()}
 
+    def failed_runs(self) -> dict[str, str]:
+        """Fetch the status of each run that did not end well."""
+        rows = self._run(lambda: execution.fetch_table(self._con, _FAILED_RUNS))
+        return dict(rows.rows())
+
     def op_shapes(self) -> pl.DataFrame:
         """Fetch how often each op of a run has inputs of each shape."""
         return self._own("op_shapes")
@@ -81,6 +88,7 @@ class Source:
             gpu_breakdown=self._library("gpu_breakdown"),
             gpu_rows=self._own("gpu_rows"),
             gpu_windows=self._own("gpu_windows"),
+            cpu_exposed=self._own("cpu_exposed"),
             host_ops=self._own("host_ops"),
             recorded_steps=self._own("recorded_steps"),
             memory=self._library("memory_peak"),
@@ -131,7 +139,7 @@ def open_source(
     """Open a store with the rows of these runs only, without the starts of programs unless `whole`."""
     texts = [_own_sql(path.stem) for path in sorted(_FOLDER.glob("*.sql"))]
     texts += [execute.referenced_sql(library.find(name)) for name in _LIBRARY]
-    referenced = "\n".join([*texts, _MEMORY_PEAKS, _KERNEL_CLASSES, REFERENCED, start_up.REFERENCED])
+    referenced = "\n".join([*texts, _MEMORY_PEAKS, _KERNEL_CLASSES, _FAILED_RUNS, REFERENCED, start_up.REFERENCED])
     with ExitStack() as opened:
         con = opened.enter_context(session.connect(store, referenced=referenced, runs=runs))
         if step_name is not None:

@@ -13,7 +13,7 @@ HEADLINE = {
     "step_time": "time from the completion of one step, on the host and its GPUs, to that of the next",
     "window_time": "time of the whole recording, where it has no steps",
     "gpu_time": "time in which a GPU row of the step ran",
-    "exposed_communication": "time of a step in which a GPU communicates and does not compute",
+    "exposed_communication": "time of a step in which a GPU, else a rank on the CPU, communicates and does not compute",
     "exposed_copies": "time of a step in which a GPU copies, and neither computes nor communicates",
     "idle": "time of a step in which a GPU runs nothing",
     "peak_memory": "most memory allocated, of the fullest device",

@@ -11,6 +11,7 @@ import polars as pl
 from tracelab.compare.fetch import Answers
 from tracelab.compare.left_out import BEYOND_SHORTEST, FIRST_OR_LAST
 from tracelab.errors import NoDataError
+from tracelab.query import execute
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -60,6 +61,32 @@ class Recording:
         return not self.steps.counted or FIRST_OR_LAST in self.steps.left_out
 
 
+def find_unusable(answers: Answers, runs: Sequence[str], failed: Mapping[str, str]) -> dict[str, str]:
+    """Return the runs that cannot be compared with the others, each with why.
+
+    They have no times at all, or `failed` and have no steps, which runs that did not fail have.
+    """
+    parts = {run: _OneRun(answers, run) for run in runs}
+    marked, recorded = ({run for run, part in parts.items() if has(part)} for has in (_has_marks, _has_recorded))
+    ended_well = set(runs) - failed.keys()
+    unusable = {}
+    for run, part in parts.items():
+        status = f"status {failed[run]}, " if run in failed else ""
+        if run not in marked | recorded and not part.has_times:
+            unusable[run] = f"{status}no times"
+        elif status and any(ended_well and ended_well <= steps and run not in steps for steps in (marked, recorded)):
+            unusable[run] = f"{status}no steps"
+    return unusable
+
+
+def _has_marks(part: "_OneRun") -> bool:
+    return part.counted.height > 0
+
+
+def _has_recorded(part: "_OneRun") -> bool:
+    return part.recorded > 0
+
+
 def build_recordings(answers: Answers, runs: Sequence[str]) -> tuple[str, list[Recording]]:
     """Return what the values are of, and the recordings of the runs. Raises NoDataError for one without times."""
     parts = [_OneRun(answers, run) for run in runs]
@@ -76,10 +103,7 @@ def build_recordings(answers: Answers, runs: Sequence[str]) -> tuple[str, list[R
     for part in parts:
         series = part.memory | part.series(unit)
         if not series.keys() - {"peak_memory"}:
-            raise NoDataError(
-                f"run {part.run} has neither steps nor times on a GPU nor ops; record it with a profiler, or with "
-                "`tracelab collect train`"
-            )
+            raise NoDataError(_describe_lack(part, parts))
         lane = next(iter(part.lanes_of(unit)), None)
         steps = part.step_counts(unit)
         middle = part.middle_step(lane[0]) if lane is not None and unit == RANGES else None
@@ -88,6 +112,20 @@ def build_recordings(answers: Answers, runs: Sequence[str]) -> tuple[str, list[R
             Recording(part.run, steps, series, lane, middle, part.families(unit), ranks, part.by_rank(unit))
         )
     return unit, recordings
+
+
+def _describe_lack(part: "_OneRun", parts: Sequence["_OneRun"]) -> str:
+    """Return why a run has no values, where not all have steps: it may have steps that another one lacks."""
+    others = [each.run for each in parts if not (each.recorded or each.counted.height)]
+    if part.recorded and others:
+        return (
+            f"run {part.run} has times of steps and no trace, and {execute.list_first(others)} no steps; record both "
+            "with `tracelab collect train`"
+        )
+    return (
+        f"run {part.run} has neither steps nor times on a GPU nor ops; record it with a profiler, or with "
+        "`tracelab collect train`"
+    )
 
 
 class _OneRun:
@@ -103,6 +141,7 @@ class _OneRun:
         self._gpu_breakdown = of_run(answers.gpu_breakdown)
         self._gpu_rows = of_run(answers.gpu_rows)
         self._gpu_windows = of_run(answers.gpu_windows)
+        self._cpu_exposed = of_run(answers.cpu_exposed)
         self._ops = of_run(answers.host_ops)
         self._steps = of_run(answers.recorded_steps)
         self.lanes = [
@@ -113,6 +152,11 @@ class _OneRun:
         self.recorded_left_out: dict[str, int] = {}
         self._memory = of_run(answers.memory)
         self.memory = _peak_memory(self._memory, of_run(answers.memory_peaks))
+
+    @property
+    def has_times(self) -> bool:
+        """Return whether the whole recording has times on a GPU, or of ops."""
+        return bool(self._gpu_breakdown.height or self._ops.height)
 
     @property
     def recorded(self) -> int:
@@ -218,6 +262,9 @@ class _OneRun:
             busy = _sums_by_step(windows.with_columns(name=pl.lit("gpu_time")), "", "name", "gpu_busy_ns", count)
             series |= {name: values / lanes for name, values in busy.items()}
             series |= {name: _mean_by_step(windows, column, count) for name, column in _WINDOW_TIMES.items()}
+        elif self._cpu_exposed.height:
+            exposed = self._placed(self._cpu_exposed)
+            series["exposed_communication"] = _mean_by_step(exposed, "exposed_comm_ns", count)
         return series
 
     def _window_metrics(self) -> dict[str, Array]:

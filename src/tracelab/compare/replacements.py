@@ -12,6 +12,12 @@ _MOST_IN_GAP = 8
 _LEAST_SHARE = 0.5
 """A kernel replaces another one where this share of the launches by which each differs is at the same places."""
 
+_PRODUCTS = frozenset({"gemm", "implicit_gemm", "convolution", "winograd", "fft"})
+"""Classes of matrix products and convolutions, which replace each other."""
+_ANY_WORK = frozenset({"attention", "fused", "unclassified"})
+"""Classes of kernels that may do the work of several others."""
+_ALONE = frozenset({"communication"})
+
 Times = Mapping[str, tuple[float, float]]
 """The time of each kernel in ns a step and GPU, of base and candidate, by its name or, if it is matched, its label."""
 
@@ -65,7 +71,7 @@ def find_replacements(
     ]
     classes = {labels[at].get(each.name, each.name): each.cls for at, side in enumerate(kernels) for each in side}
     groups = _replaced_at_one_place(
-        [[labels[at].get(launch.name, launch.name) for launch in step] for at, step in enumerate(steps)]
+        [[labels[at].get(launch.name, launch.name) for launch in step] for at, step in enumerate(steps)], classes
     )
     placed = {name for group in groups for side in group for name in side}
     rest: dict[str, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
@@ -91,8 +97,13 @@ def find_replacements(
     return sorted(found, key=lambda each: each.went_ns - each.came_ns)
 
 
-def _replaced_at_one_place(steps: Sequence[Sequence[str]]) -> list[tuple[set[str], set[str]]]:
-    """Return groups of names of which base and candidate launch more, and that are launched at the same places."""
+def _replaced_at_one_place(
+    steps: Sequence[Sequence[str]], classes: Mapping[str, str]
+) -> list[tuple[set[str], set[str]]]:
+    """Return groups of names of which base and candidate launch more, and that are launched at the same places.
+
+    Their classes must be able to do the same work.
+    """
     counts = [Counter(step) for step in steps]
     surplus = (counts[0] - counts[1], counts[1] - counts[0])
     together: Counter[tuple[str, str]] = Counter()
@@ -105,12 +116,21 @@ def _replaced_at_one_place(steps: Sequence[Sequence[str]]) -> list[tuple[set[str
     for (went, came), count in sorted(together.items()):
         if count < _LEAST_SHARE * max(surplus[0][went], surplus[1][came]):
             continue
+        if not _may_replace(classes[went], classes[came]):
+            continue
         first = group_of.get((0, went), ({went}, set()))
         second = group_of.get((1, came), (set(), {came}))
         joined = (first[0] | second[0], first[1] | second[1])
         group_of |= {(at, name): joined for at, side in enumerate(joined) for name in side}
     unique = {(frozenset(went), frozenset(came)) for went, came in group_of.values()}
     return [(set(went), set(came)) for went, came in sorted(unique, key=lambda group: sorted(group[0]))]
+
+
+def _may_replace(went: str, came: str) -> bool:
+    """Return whether kernels of two classes can do the same work: a convolution is no elementwise kernel."""
+    if went == came or {went, came} & _ANY_WORK:
+        return True
+    return all(each in _PRODUCTS for each in (went, came)) or not {went, came} & (_PRODUCTS | _ALONE)
 
 
 def _gaps(steps: Sequence[Sequence[str]]) -> list[tuple[Sequence[str], Sequence[str]]]:

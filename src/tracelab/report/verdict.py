@@ -59,7 +59,10 @@ def _table(caption: str, rows: Sequence[MetricRow]) -> str:
     lines = []
     for row in rows:
         *cells, _ = sentences.table_cells(row)
-        values = "".join(f"<td>{escape_text(cell)}" for cell in cells)
+        values = "".join(
+            f'<td data-label="{escape_text(name)}">{escape_text(cell)}'
+            for name, cell in zip(sentences.HEADINGS[:-1], cells, strict=True)
+        )
         lines.append(f'<tr class="{row.verdict}">{values}<td class=verdict>{escape_text(_signed(row))}')
     return (
         f'<div class=scroll tabindex=0 role=region aria-label="{escape_text(caption)}"><table class=verdicts>'
