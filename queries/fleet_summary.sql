@@ -53,7 +53,7 @@
 -- text = "{run}: its GPUs are idle for {idle_ns of window_ns} of their windows."
 -- advice = "Run idle_causes on {run}: launches, data loading, or synchronization."
 -- [[report.findings]]
--- when = "wait_ns > 0.2 * nullif(collective_ns, 0)"
+-- when = "case when collective_ns > 0 then wait_ns > 0.2 * collective_ns when window_ns > 0 then false end"
 -- by = "wait_ns"
 -- most = 3
 -- text = "{run}: {wait_ns of collective_ns} of its collectives is waiting[, most for rank {straggler}]."

@@ -88,7 +88,7 @@ def test_of_many_runs_the_largest_share_of_a_cause_is_listed_with_the_others_tha
     assert lines[0] == "14 runs: 14 with GPU activity."
     assert lines[4].startswith("  1. a: 61.9 %. ")
     text = " ".join(" ".join(lines).split())
-    assert "It costs most in 12 other runs, too: b 60.0 %, c 57.9 %, d 55.6 %, and 9 more. Next: " in text
+    assert "12 other runs lose time to it, too: b 60.0 %, c 57.9 %, d 55.6 %, and 9 more. Next: " in text
     assert f"Next: tracelab summary --run a --store {many[0].commands.store}" in text
     assert "1 run has no finding of 1 % or more. All runs: tracelab summary --all-runs" in text
     assert len(lines) < 15

@@ -26,7 +26,9 @@ from tracelab.report.summary.derivation import derive_shares
 from tracelab.report.summary.figures import compute_mfu
 from tracelab.report.summary.html import MOST_WHOLE, render_summaries
 from tracelab.report.summary.lead import Ceiling, Lead, list_single, order_with_losses, plain_text
+from tracelab.report.summary.overview import group_by_lead
 from tracelab.report.summary.ranking import add_consequences, explain, limit
+from tracelab.report.summary.rows import summary_rows
 from tracelab.report.summary.summarize import RunSummary, summarize
 from tracelab.report.summary.text import Summaries, describe_rest, describe_runs, summary_lines
 
@@ -519,9 +521,33 @@ def test_late_ranks_that_share_a_rank_or_a_cause_are_one_finding() -> None:
     )
     assert joined.details == "waits. last. The same costs 60.00 µs on rank 5. 7 compute. That is 40.00 µs."
     assert [each.sentence for each in joined.notes] == ["7 start. That is 300.0 µs of 1.000 ms."]
+    run = RunSummary("r", "", (), "", (joined,), "", ended=("status failed: killed",))
+    rows = summary_rows([run]).to_pylist()
+    assert [(row["kind"], row["rank"], row["value"]) for row in rows] == [
+        ("note", None, None),
+        *(("finding", 7, pytest.approx(0.2)), ("part", 7, 0.1), ("part", 5, 0.06), ("part", 7, 0.04)),
+    ]
+    assert (rows[0]["name"], rows[0]["text"]) == ("recording", "status failed: killed")
     assert order_with_losses([joined], [start]) == ([(1, joined)], [])
     placed, _ = order_with_losses([host], [start])  # without its finding, which may not be listed
     assert [number for number, _ in placed] == [None, 1]
+
+
+def test_of_several_runs_each_has_its_end_and_a_second_finding_that_costs_much() -> None:
+    """5 % or more: the late rank of a run that its host bounds is named, too."""
+    leads = (lead("host", 0.5, 1, "host"), lead("late", 0.09, 3, "waiting"), lead("copies", 0.08, 2, "copies"))
+    run = RunSummary("r", "", (), "", leads, "", ended=("status failed: killed", "only 3 of 9 steps"))
+    other = replace(run, run="s", leads=(leads[0], replace(leads[1], rest=0.04)), ended=())
+    lines = list(summary_lines([run, other, other, other], 100))
+    assert lines[:6] == [
+        *("r", "  status failed: killed · only 3 of 9 steps", "  50.0 %  host", "  9.0 %  late"),
+        *("s", "  50.0 %  host"),
+    ]
+    groups = group_by_lead([other, run])
+    assert [(each.first.run, each.lead.sentence, len(each.members)) for each in groups] == [
+        ("s", "host", 2),
+        ("r", "late", 1),
+    ]
 
 
 def test_late_ranks_cost_no_more_than_all_waits(shared_stores: Path, job: RunSummary) -> None:

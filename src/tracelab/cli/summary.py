@@ -59,7 +59,7 @@ def command(
 
     Shares are of the run's measured time, the windows of all its GPUs added up (without a GPU, of the windows of its
     ranks, or of all steps). A symptom that a listed cause explains is not listed again. What the run takes without a
-    cause is computed by the query what_if. Of more than three runs each has two lines. Of a store with more than twelve
+    cause is computed by the query what_if. Of more than three runs each has few lines. Of a store with more than twelve
     those are listed that lose most to a cause, or whose step time is unlike that of runs with the same settings.
     With --all-findings each run is listed whole.
 

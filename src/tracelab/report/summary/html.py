@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 from tracelab.output.labels import Quantity, format_scaled
 from tracelab.report.html import escape_text, render_prose
 from tracelab.report.summary.figures import format_share
-from tracelab.report.summary.lead import Lead, order_with_losses
+from tracelab.report.summary.lead import Lead, largest_leads, order_with_losses
 from tracelab.report.summary.overview import Outlier, find_outliers, order_runs
 from tracelab.report.summary.summarize import RunSummary
 from tracelab.report.summary.text import MOST_LEADS, describe_measured_time
@@ -65,8 +65,13 @@ def _render_rows(summaries: Sequence[RunSummary], caption: str) -> str:
     for each in summaries:
         figures = {figure.name: figure for figure in each.figures}
         cells = "".join(f"<td>{escape_text(figures[name].text) if name in figures else ''}" for name in names)
-        lead = f"<b>{format_share(each.leads[0].rest)}:</b> {each.leads[0].sentence}" if each.leads else ""
-        rows.append(f"<tr><th scope=row>{escape_text(each.run)}{cells}<td class=long>{lead}")
+        leads = "<br>".join(
+            [
+                *map(escape_text, each.ended),
+                *(f"<b>{format_share(lead.rest)}:</b> {lead.sentence}" for lead in largest_leads(each.leads)),
+            ]
+        )
+        rows.append(f"<tr><th scope=row>{escape_text(each.run)}{cells}<td class=long>{leads}")
     return (
         f'<div class=scroll tabindex=0 role=region aria-label="{caption}" data-all><table class=runs>'
         f"<caption>{caption}</caption><thead><tr>{heads}</thead><tbody>{''.join(rows)}</tbody></table></div>"

@@ -118,6 +118,15 @@ class FoundLeads:
     unranked: tuple[Lead, ...] = ()
 
 
+LARGE_LOSS = 0.05
+"""Where several runs are listed, a finding behind the first is among those of a run that costs this share or more."""
+
+
+def largest_leads(leads: Sequence[Lead]) -> list[Lead]:
+    """Return the first finding, and the second where it costs much."""
+    return [lead for at, lead in enumerate(leads[:2]) if at == 0 or lead.rest >= LARGE_LOSS]
+
+
 def order_with_losses(
     leads: Sequence[Lead], unranked: Sequence[Lead]
 ) -> tuple[list[tuple[int | None, Lead]], list[Lead]]:

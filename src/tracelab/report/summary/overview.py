@@ -5,7 +5,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from tracelab.output.labels import Quantity, format_scaled
-from tracelab.report.summary.lead import Lead
+from tracelab.report.summary.lead import Lead, largest_leads
 from tracelab.report.summary.settings import LEAST_COMPARABLE
 from tracelab.report.summary.summarize import RunSummary
 
@@ -16,14 +16,19 @@ _DEVIATIONS = 5
 
 @dataclass(frozen=True)
 class SharedLead:
-    """The runs in which findings of the same rule cost most, the largest share first."""
+    """The findings by one rule that are among the largest of their runs, each with its run, the largest share first."""
 
-    runs: tuple[RunSummary, ...]
+    members: tuple[tuple[RunSummary, Lead], ...]
+
+    @property
+    def first(self) -> RunSummary:
+        """The run that loses the largest share to it."""
+        return self.members[0][0]
 
     @property
     def lead(self) -> Lead:
-        """The finding of the run that loses the largest share to it."""
-        return self.runs[0].leads[0]
+        """The finding of that run."""
+        return self.members[0][1]
 
 
 @dataclass(frozen=True)
@@ -59,12 +64,12 @@ def order_runs(summaries: Sequence[RunSummary]) -> list[RunSummary]:
 
 
 def group_by_lead(summaries: Sequence[RunSummary]) -> list[SharedLead]:
-    """Group the runs with findings by the rule of the most expensive one, in the order of `order_runs`."""
-    groups: dict[Hashable, list[RunSummary]] = {}
-    for each in order_runs(summaries):
-        if each.leads:
-            groups.setdefault((each.leads[0].query, each.leads[0].finding), []).append(each)
-    return [SharedLead(tuple(runs)) for runs in groups.values()]
+    """Group the largest findings of the runs by their rules, the largest share first; a run is once in each group."""
+    pairs = [(each, lead) for each in summaries for lead in largest_leads(each.leads)]
+    groups: dict[Hashable, dict[str, tuple[RunSummary, Lead]]] = {}
+    for each, lead in sorted(pairs, key=lambda pair: -pair[1].rest):
+        groups.setdefault((lead.query, lead.finding), {}).setdefault(each.run, (each, lead))
+    return [SharedLead(tuple(members.values())) for members in groups.values()]
 
 
 def find_outliers(summaries: Sequence[RunSummary]) -> list[Outlier]:

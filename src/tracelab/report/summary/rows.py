@@ -1,10 +1,11 @@
 """Summaries as rows: a row for each figure and for each finding."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
-from tracelab.report.summary.lead import plain_text
+from tracelab.report.summary.lead import Lead, plain_text
 from tracelab.report.summary.summarize import RunSummary
 
 _FIELDS: list[tuple[str, pa.DataType]] = [
@@ -27,7 +28,9 @@ _FIELDS: list[tuple[str, pa.DataType]] = [
 def summary_rows(summaries: Sequence[RunSummary]) -> pa.Table:
     """Return the summaries as a table, run by run.
 
-    `kind` is figure, finding, or note, such as a finding that is not ranked. `unit` is that of the
+    `kind` is figure, finding, part, or note, such as a finding that is not ranked. A part is what the finding before it
+    includes, such as other late ranks and lesser causes: `value` of the finding has its value, too. The note
+    `recording` has a status other than ok, or how a recording differs from what was requested. `unit` is that of the
     `value`: ns or ratio. Of a figure a value of NULL is unknown, and `note` states what to record. Of a finding,
     `name` is the query, `value` the share of the run's measured time that is lost to it, `step_ns` that share of a
     step, `text` the sentence, `note` the advice, `next` the command that shows more, and `what_if` the one that replays
@@ -49,6 +52,7 @@ def summary_rows(summaries: Sequence[RunSummary]) -> pa.Table:
             }
             for f in each.figures
         ]
+        rows += [{"run": each.run, "kind": "note", "name": "recording", "text": text} for text in each.ended]
         if each.start:
             rows.append(
                 {
@@ -63,11 +67,11 @@ def summary_rows(summaries: Sequence[RunSummary]) -> pa.Table:
         rows += [
             {
                 "run": each.run,
-                "kind": "finding" if lead.is_ranked else "note",
+                "kind": kind,
                 "name": lead.query,
-                "value": lead.rest,
+                "value": value,
                 "unit": "ratio",
-                "step_ns": None if each.step_ns is None else round(lead.rest * each.step_ns),
+                "step_ns": None if each.step_ns is None else round(value * each.step_ns),
                 "rank": lead.rank,
                 "step": lead.step,
                 "text": plain_text(lead.sentence),
@@ -76,6 +80,15 @@ def summary_rows(summaries: Sequence[RunSummary]) -> pa.Table:
                 "what_if": lead.what_if_command,
                 "details": plain_text(lead.details) or None,
             }
-            for lead in (*each.leads, *each.unranked)
+            for kind, value, lead in _list_leads(each)
         ]
     return pa.Table.from_pylist(rows, pa.schema(_FIELDS))
+
+
+def _list_leads(summary: RunSummary) -> Iterator[tuple[str, float, Lead]]:
+    """Yield the findings of a run with their kinds and shares, each with its parts behind it, and last the notes."""
+    for lead in summary.leads:
+        yield "finding", lead.rest, lead
+        if lead.included:
+            yield from (("part", each.own_rest, each) for each in (replace(lead, details=""), *lead.included))
+    yield from (("note", lead.rest, lead) for lead in summary.unranked)

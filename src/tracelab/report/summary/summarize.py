@@ -88,6 +88,8 @@ class RunSummary:
     """How long it is."""
     lacks_start: bool = False
     """Whether the figures leave it out."""
+    ended: tuple[str, ...] = ()
+    """A status other than ok, and how the recording differs from the request; `description` has it, too."""
 
     @property
     def lacks_timeline(self) -> bool:
@@ -219,7 +221,8 @@ def _summarize_run(
     lacks_start = run in session.starts_out_ns
     figures = compute_figures(answers, missing, window_ns, lacks_start=lacks_start, is_scoped=bool(session.scope))
     recorded = answers.get("recordings", [])
-    description = describe_run(recorded, _describe_end(session, run))
+    ended = tuple(_describe_end(session, run))
+    description = describe_run(recorded, ended)
     if not figures_known(figures) and not any(row[kind] for row in recorded for kind in _EVENTS):
         counted = any(row["metrics"] for row in recorded)
         note, names = (_NOTHING_RECORDED, ("recordings",))
@@ -231,6 +234,7 @@ def _summarize_run(
             *(run, description, (), "", (), note, window_ns),
             next_commands=following,
             commands=session.commands,
+            ended=ended,
         )
     work = describe_work(answers)
     note = "" if found.leads else _no_lead(figures) if has_timeline(recorded) else _ONLY_STEPS
@@ -245,6 +249,7 @@ def _summarize_run(
         start=start,
         start_ns=start_ns,
         lacks_start=lacks_start,
+        ended=ended,
     )
 
 

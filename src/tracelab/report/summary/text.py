@@ -8,12 +8,12 @@ from tracelab.foreign_text import escape_controls
 from tracelab.output.labels import Quantity, format_scaled
 from tracelab.output.result import Result
 from tracelab.report.summary.figures import NO_GPU, format_share
-from tracelab.report.summary.lead import Lead, order_with_losses, plain_text
+from tracelab.report.summary.lead import Lead, largest_leads, order_with_losses, plain_text
 from tracelab.report.summary.overview import Outlier, SharedLead, find_outliers, group_by_lead, order_runs
 from tracelab.report.summary.summarize import RunSummary
 
 MOST_WHOLE = 3
-"""With more runs, each has two lines."""
+"""With more runs, each has a few lines."""
 _NARROWEST_NOTE = 24
 MOST_LISTED = 12
 """With more runs, those that matter are listed."""
@@ -54,7 +54,7 @@ def summary_lines(
 ) -> Iterator[str]:
     """Yield the lines of the summaries, wrapped to a width; `most_leads` None lists all findings.
 
-    Few runs are whole, more have two lines each, and of many the runs that matter are listed, unless `all_runs`; with
+    Few runs are whole, more have a few lines each, and of many the runs that matter are listed, unless `all_runs`; with
     `is_whole` all are whole. Each command has a line of its own, however long, to be copied whole.
     """
     if len(summaries) > MOST_LISTED and not (all_runs or is_whole):
@@ -83,7 +83,7 @@ def _overview_lines(summaries: Sequence[RunSummary], width: int) -> Iterator[str
             "What costs most, each with the run that loses the largest share of its time to it:", width, ""
         )
     for number, group in enumerate(shared[:MOST_SHARED], 1):
-        first, lead = group.runs[0], group.lead
+        first, lead = group.first, group.lead
         yield ""
         text = f"{number}. {first.run}: {format_share(lead.rest)}. {plain_text(lead.sentence)}"
         yield from _wrap(text, width, "  ", "     ")
@@ -120,23 +120,23 @@ def describe_runs(summaries: Sequence[RunSummary]) -> str:
 
 def describe_others(group: SharedLead) -> str:
     """Return the other runs that lose most to what the first one loses most to, with their shares."""
-    others = group.runs[1:]
+    others = group.members[1:]
     if not others:
         return ""
-    names = [f"{each.run} {format_share(each.leads[0].rest)}" for each in others[:MOST_NAMED]]
+    names = [f"{each.run} {format_share(lead.rest)}" for each, lead in others[:MOST_NAMED]]
     more = f", and {len(others) - MOST_NAMED:,} more" if len(others) > MOST_NAMED else ""
-    runs = "another run" if len(others) == 1 else f"{len(others):,} other runs"
-    return f"It costs most in {runs}, too: {', '.join(names)}{more}."
+    runs = "Another run loses" if len(others) == 1 else f"{len(others):,} other runs lose"
+    return f"{runs} time to it, too: {', '.join(names)}{more}."
 
 
 def describe_rest(summaries: Sequence[RunSummary], shared: Sequence[SharedLead], outliers: Sequence[Outlier]) -> str:
     """Return what the list leaves out: further findings and outliers, and the runs without any."""
     sentences = []
     if further := shared[MOST_SHARED:]:
-        runs = sum(len(each.runs) for each in further)
+        runs = len({each.run for group in further for each, _ in group.members})
         sentences.append(
             f"{_count(len(further), 'more finding')} of at most {format_share(further[0].lead.rest)} "
-            f"{'leads' if len(further) == 1 else 'lead'} {_count(runs, 'other run')}."
+            f"{'is' if len(further) == 1 else 'are'} among the largest of {_count(runs, 'run')}."
         )
     if len(outliers) > MOST_OUTLIERS:
         sentences.append(f"{_count(len(outliers) - MOST_OUTLIERS, 'more run')} differ in step time.")
@@ -166,10 +166,11 @@ def _note_lines(summary: RunSummary, width: int, indent: str) -> Iterator[str]:
 def _short_lines(summary: RunSummary, width: int) -> Iterator[str]:
     figures = [each.text if each.text == NO_GPU else f"{each.name} {each.text}" for each in summary.figures[:2]]
     yield f"{escape_controls(summary.run)}: {', '.join(figures)}".removesuffix(": ")
-    if summary.leads:
-        lead = summary.leads[0]
+    if summary.ended:
+        yield from _wrap(escape_controls(" · ".join(summary.ended)), width, "  ")
+    for lead in largest_leads(summary.leads):
         yield from _wrap(f"{format_share(lead.rest)}  {plain_text(lead.sentence)}", width, "  ")
-    else:
+    if not summary.leads:
         yield from _note_lines(summary, width, "  ")
 
 
