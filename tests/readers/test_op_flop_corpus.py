@@ -100,6 +100,18 @@ def test_flops_are_those_of_tracelens_or_differ_for_a_known_reason(
     assert calls == {key: sum(row["calls"] for row in ours[key]) for key in calls}
 
 
+@pytest.mark.parametrize("store", ["first", "second"])
+def test_flops_as_tracelens_defines_them_are_those_of_its_tables(labs: dict[str, Lab], store: str) -> None:
+    rows = labs[store].query("op_flop", like="tracelens").to_pylist()
+    ours: dict[tuple[str, str, str], set[int]] = defaultdict(set)
+    for row in rows:
+        ours[row["run"], row["op"], row["shapes"]].add(row["flop"] // row["calls"])
+    for name in (name for name, (place, _) in REFERENCES.items() if place == store):
+        for reference in reference_rows(name):
+            shapes = json.dumps(ast.literal_eval(reference["Input Dims_first"]), separators=(",", ":"))
+            assert round(1e9 * float(reference["GFLOPS_first"])) in ours[Path(name).name, reference["name"], shapes]
+
+
 def test_gpu_time_adds_up_to_that_of_all_rows(labs: dict[str, Lab], answers: dict[str, list[dict[str, Any]]]) -> None:
     for store, lab in labs.items():
         sums: Counter[tuple[str, int]] = Counter()

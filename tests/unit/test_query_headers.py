@@ -245,6 +245,7 @@ def test_every_query_has_the_definitions_that_other_tools_have() -> None:
         "memcpy_sizes": ["nsys"],
         "memcpy_throughput": ["nsys", "nvprof"],
         "nccl_share": ["hta"],
+        "op_flop": ["tracelens"],
         "op_summary": ["tracelens"],
     }
 

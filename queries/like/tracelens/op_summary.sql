@@ -47,8 +47,7 @@ calls as materialized (
         case when $by = 'shape' then input_types end as types,
         case when $by = 'shape' then args->>'$."Input Strides"' end as strides,
         case when $by = 'shape' then args->>'$."Concrete Inputs"' end as argument_values
-    from ops
-    where matches(run, $run) and matches(rank, $rank)
+    from scope_ops($run, $rank)
 ),
 direct as materialized (
     select l.op as id, sum(a.gpu_ns) as direct_ns
