@@ -22,7 +22,7 @@
 -- types = "Types of what it takes, as recorded."
 -- calls = "Calls that lie in no other op with a formula."
 -- gpu_ns = "Durations of the GPU rows launched inside them, added up."
--- flop = "FLOPs of all calls."
+-- flop = "FLOPs of all calls; NULL where op_flop has the reason why they are not known."
 -- least_bytes = "Bytes of all calls: each tensor that is read, and each result, once."
 -- achieved_gflop_per_s = "flop / busy_ns."
 -- busy_ns = "Time in which at least one of a call's GPU rows ran, added up over the calls."
@@ -48,7 +48,7 @@ costs as materialized (
         recorded_sizes(listed) as s,
         try(recorded_counts(listed)) as n
     from all_op_costs('executions', 'activity', 'api', 'replayed')
-    where kind in ('gemm', 'convolution', 'attention') and flop is not null
+    where kind in ('gemm', 'convolution', 'attention')
 ),
 masked as (  -- which share of the calls of an op and shapes has a causal mask
     select name, input_shapes, input_types, count(is_causal) as known, count(*) filter (is_causal) as causal
