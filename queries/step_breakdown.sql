@@ -12,7 +12,7 @@
 -- /// query
 -- title = "Step breakdown"
 -- needs = ["annotations"]
--- show = ["run", "rank", "device", "step", "step_ns", "compute_ns", "exposed_comm_ns", "idle_ns"]
+-- show = ["run", "rank", "step", "step_ns", "compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns", "other_steps_ns", "late_ns"]
 -- chart = { kind = "stacked", x = "step", y = ["compute_ns", "exposed_comm_ns", "exposed_memory_ns", "other_steps_ns", "idle_ns"], by = "run" }
 -- [params]
 -- common = ["run", "rank", "device"]

@@ -49,15 +49,29 @@ def test_every_command_of_a_summary_runs(job: Summaries, tmp_path: Path, monkeyp
     monkeypatch.chdir(tmp_path)
     shown = commands_of_text(repr(job))
     monkeypatch.setattr(summarize, "needed_queries", lambda: [library()["gpu_breakdown"]])  # all take seconds
-    assert len(shown) == len(job[0].leads[:3]) + 3
-    as_data = [row[name] for row in job.rows.to_pylist() for name in ("next", "what_if") if row[name]]
+    first = job[0].leads[:3]
+    assert len(shown) == sum(1 + (each.next_command != each.figures_command) for each in first) + 3
+    as_data = [row[name] for row in job.rows.to_pylist() for name in ("next", "figures", "what_if") if row[name]]
     assert (
         f"tracelab query what_if --run {JOB} --change no_waits --of-rank 2 --store {job[0].commands.store}" in as_data
     )
     on_page = commands_of_page(job._repr_html_())
     (whole,) = set(shown) - {*as_data, *on_page}  # data and page have all findings
     assert whole.startswith(f"tracelab summary --run {JOB} --all-findings --store ")
-    assert [command for command in {*shown, *as_data, *on_page} if fails(command)] == []
+    of_query = {" ".join(each.split()[:3]): each for each in (*as_data, *on_page) if "--columns" in each}
+    others = {each for each in (*shown, *as_data, *on_page) if "--columns" not in each}
+    assert [command for command in {*others, *of_query.values()} if fails(command)] == []
+
+
+def test_the_command_of_a_finding_shows_its_figures(job: Summaries, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The late rank's factor and cost, and the times of the step that waits longest for data."""
+    late = next(each for each in job[0].leads if each.query == "straggler_causes")
+    loader = next(each for each in job[0].leads if each.query == "data_loader_wait")
+    for lead, exact in ((late, ("1.6439293297719695", "gemm 65 %", "step 5 and 4 others")), (loader, ("3193122",))):
+        assert lead.figures_command.split()[:5] == ["tracelab", "query", lead.query, "--run", JOB]
+        _, *words = shlex.split(lead.figures_command)
+        shown = CliRunner().invoke(main, words).stdout
+        assert [each for each in exact if each not in shown] == [], shown
 
 
 def test_every_command_of_a_report_runs(shared_stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

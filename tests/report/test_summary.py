@@ -54,6 +54,7 @@ def lead(name: str, share: float, detail: int, *topics: str) -> Lead:
         matching=1,
         checked=1,
         next_command="",
+        figures_command="",
     )
 
 

@@ -57,7 +57,9 @@ def test_utilization_is_of_the_time_that_the_gpu_takes(lab: Lab) -> None:
 def test_a_summary_takes_flop_of_shapes_where_none_are_counted(lab: Lab) -> None:
     transformer, vgg = summarize(lab.store, ("vgg16-batch64", "transformer-bf16"))
     assert (vgg.figures[-1].text, transformer.figures[-1].text) == ("77.9 %", "≥ 22.3 %")
-    assert transformer.figures[-1].note.endswith("FLOPs by the shapes of ops, known of 86.8 % of the time")
+    assert transformer.figures[-1].note.endswith(
+        "FLOPs by the shapes of ops, known of 86.8 % of the time: query mfu --from shapes --min-coverage 0.5"
+    )
 
 
 def test_counted_flop_are_those_of_the_program(lab: Lab) -> None:

@@ -4,7 +4,8 @@ import pyarrow as pa
 import pytest
 
 from tracelab.errors import UsageError
-from tracelab.output.table_view import Selection, reduce_columns, view_lines
+from tracelab.output.table_view import MOST_COLUMNS, Selection, reduce_columns, view_lines
+from tracelab.query import library
 
 WIDE = pa.table({f"n{at}": [at + 1, at + 2] for at in range(9)} | {"run": ["a", "b"], "rank": [0, 1]})
 OPS = pa.table(
@@ -22,6 +23,14 @@ def test_the_columns_of_the_header_are_shown_and_the_others_counted() -> None:
     table, notes = reduce_columns(WIDE, ("run", "n8", "n0"), "--all shows them")
     assert table.column_names == ["run", "n8", "n0"]
     assert notes == ["8 more columns: --all shows them."]
+
+
+def test_a_table_of_steps_has_all_parts_that_add_up_to_a_step() -> None:
+    """Of one run, whose name is in a note."""
+    query = library.find("step_breakdown")
+    shown = [name for name in query.show if name != "run"][:MOST_COLUMNS]
+    assert query.chart is not None
+    assert {"step_ns", *query.chart.y} <= set(shown)
 
 
 def test_without_a_header_identity_and_the_first_others_make_eight() -> None:

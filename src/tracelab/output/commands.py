@@ -26,10 +26,7 @@ class StoreCommands:
     def query(self, name: str, **params: object) -> str:
         """Return the command that runs a query; parameters of None are left out."""
         options = [
-            word
-            for param, value in params.items()
-            if value is not None
-            for word in (f"--{param.replace('_', '-')}", str(value))
+            word for param, value in params.items() if value is not None for word in _spell_option(param, str(value))
         ]
         run = params.get("run")
         starts = self.started_runs if run is None else self.started_runs & {str(run)}
@@ -57,6 +54,12 @@ class StoreCommands:
     def _render(self, *words: str) -> str:
         is_default = self.store is None or self.store == schema.store_path(None)
         return shlex.join(["tracelab", *words, *(() if is_default else ("--store", str(self.store)))])
+
+
+def _spell_option(param: str, value: str) -> tuple[str, ...]:
+    """Return the words of an option: one where its value would be taken for an option."""
+    option = f"--{param.replace('_', '-')}"
+    return (f"{option}={value}",) if value.startswith("-") else (option, value)
 
 
 DEFAULT_STORE = StoreCommands()

@@ -136,6 +136,13 @@ class Finding:
         return replace(self, when=others, rule=self.when)
 
     @property
+    def figures(self) -> tuple[str, ...]:
+        """The columns whose values the sentence has."""
+        placeholders = PLACEHOLDER.finditer(f"{self.text} {self.every or ''}")
+        names = [name for each in placeholders for name in (each["part"], each["whole"]) if name not in (None, WHERE)]
+        return tuple(dict.fromkeys(names))
+
+    @property
     def required(self) -> tuple[str, ...]:
         """The columns without whose values a row yields no sentence."""
         placeholders = PLACEHOLDER.finditer(CLAUSE.sub("", f"{self.text} {self.advice or ''}"))

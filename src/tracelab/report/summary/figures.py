@@ -33,6 +33,8 @@ WITHOUT_GPU = frozenset({NO_GPU, GPU_NOT_RECORDED})
 _CLASSES = 4
 _SURE_COVERAGE = 0.9
 """Share of the kernels' time with known FLOPs from which on `mfu` is no lower bound; its default, too."""
+LEAST_COVERAGE = 0.5
+"""Least share of the kernels' time whose FLOPs by shapes must be known; what is not known makes a lower bound of it."""
 _LEAST_UNKNOWN = 0.001
 _NO_LOADER = (
     "no step waits for a marked data loader; record the CPU side of a loop over PyTorch's DataLoader, or put a range "
@@ -292,6 +294,7 @@ def compute_mfu(rows: Rows, missing: Mapping[str, str]) -> Figure:
         is_bound = known[0]["flop_source"] == "shapes" and least < _SURE_COVERAGE
         if known[0]["flop_source"] == "shapes":
             source = "; FLOPs by the shapes of ops" + (f", known of {format_share(least)} of the time" * is_bound)
+            source += f": query mfu --from shapes --min-coverage {LEAST_COVERAGE}"
         text = f"≥ {_format_small_share(mean)}" if is_bound else _format_small_share(mean)
         return Figure("MFU", mean, text, f"{peak}, by the {known[0]['peak_source']} peak{source}")
     refused = sorted({str(row["refused"]) for row in rows if row["refused"]})

@@ -141,7 +141,8 @@ def _render_lead(number: int, lead: Lead, step_ns: float | None, drawn_run: str 
         f"<small>Next: <code>{escape_text(lead.next_command)}</code>{_what_if(lead)}{evidence}"
         f"{_timeline_link(lead, drawn_run)}</small>"
         f"<details class=why><summary>Why?</summary> {render_prose(lead.evidence)}, "
-        f"by the rule <code>{escape_text(lead.finding.rule or lead.finding.when)}</code>. {lead.details}{sql}</details>"
+        f"by the rule <code>{escape_text(lead.finding.rule or lead.finding.when)}</code>. {lead.details} "
+        f"<code>{escape_text(lead.figures_command)}</code>{sql}</details>"
     )
 
 

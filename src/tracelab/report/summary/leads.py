@@ -1,5 +1,6 @@
 """Collect the findings of all queries about each run, and rank them."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracelab.output.commands import StoreCommands
+from tracelab.output.labels import IDENTITY
 from tracelab.query import library
 from tracelab.query.report_rules import LEAST_SHARE, NO_WAITS, Finding
 from tracelab.query.spec import Query
@@ -108,7 +110,9 @@ def _build_lead(
     """Build the lead of a row, the one `at` a place in its context."""
     run, rank, share, added = str(row["run"]), row.get("rank"), row[COST_SHARE], row[ADDED]
     matching, checked = row[MATCHING], row[CHECKED_OF_RUN]
+    following = _choose_next(session, query, finding, run)
     is_of_rank = added == 1 or (finding.cost is not None and "rank" in (finding.cost.adds or ()))
+    figures = figures_command(session.commands, query, finding, run, rank if is_of_rank else None)
     return Lead(
         query=query.name,
         finding=finding,
@@ -126,9 +130,10 @@ def _build_lead(
         matching=matching,
         checked=checked,
         added_rows=report_of(query).count_rows(added),
-        next_command=next_command(
-            session.commands, _choose_next(session, query, finding, run), run, rank if is_of_rank else None
-        ),
+        next_command=figures
+        if following == query.name
+        else next_command(session.commands, following, run, rank if is_of_rank else None),
+        figures_command=figures,
         what_if_command=what_if_command(session, finding, run, rank),
         is_of_steps=row[OF] is not None,
     )
@@ -146,6 +151,20 @@ def _has_rows(session: ReportSession, tables: Sequence[str], run: str) -> bool:
     """Return whether one of the tables has rows of the run."""
     sql = " union all ".join(f"(select 1 from {table} where run = $run limit 1)" for table in tables)
     return bool(session.con.execute(sql, {"run": run}).fetchall())
+
+
+def figures_command(commands: StoreCommands, query: Query, finding: Finding, run: str, rank: int | None) -> str:
+    """Return the command that shows the figures of a finding on the run, and on the rank where it is about one."""
+    places = [name for name in (*IDENTITY, finding.step) if name != "run" and name in query.columns]
+    ruled = [name for name in query.columns if re.search(rf"\b{re.escape(name)}\b", finding.rule or finding.when)]
+    columns = list(dict.fromkeys([*places, *ruled, *finding.figures]))
+    sort = finding.cost.ns if finding.cost and finding.cost.ns in query.columns else None
+    if sort is not None and sort not in columns:
+        columns.append(sort)
+    of_rank = rank if any(param.name == "rank" for param in query.params) else None
+    return commands.query(
+        query.name, run=run, rank=of_rank, columns=",".join(columns), sort=None if sort is None else f"-{sort}"
+    )
 
 
 def next_command(commands: StoreCommands, name: str, run: str, rank: int | None) -> str:

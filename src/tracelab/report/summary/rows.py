@@ -22,6 +22,7 @@ _FIELDS: list[tuple[str, pa.DataType]] = [
     ("next", pa.string()),
     ("what_if", pa.string()),
     ("details", pa.string()),
+    ("figures", pa.string()),
 ]
 
 
@@ -34,9 +35,9 @@ def summary_rows(summaries: Sequence[RunSummary]) -> pa.Table:
     `value`: ns or ratio. Of a figure a value of NULL is unknown, and `note` states what to record. Of a finding,
     `name` is the query, `value` the share of the run's measured time that is lost to it, `step_ns` that share of a
     step, `text` the sentence, `note` the advice, `next` the command that shows more, and `what_if` the one that replays
-    the run without the loss, where there is one; `details` are what the finding explains and its lesser causes. The
-    note `program_start` has the length of the recorded start of a program as `value`, and whether the figures include
-    it as `text`.
+    the run without the loss, where there is one; `details` are what the finding explains and its lesser causes, and
+    `figures` the command that shows the figures of `text`. The note `program_start` has the length of the recorded
+    start of a program as `value`, and whether the figures include it as `text`.
     """
     rows: list[dict[str, object]] = []
     for each in summaries:
@@ -79,6 +80,7 @@ def summary_rows(summaries: Sequence[RunSummary]) -> pa.Table:
                 "next": lead.next_command,
                 "what_if": lead.what_if_command,
                 "details": plain_text(lead.details) or None,
+                "figures": lead.figures_command,
             }
             for kind, value, lead in _list_leads(each)
         ]

@@ -247,6 +247,8 @@ def _lead_lines(number: int, lead: Lead, step_ns: float | None, width: int) -> I
     if lead.advice:
         yield from _wrap(plain_text(lead.advice), width, "     ")
     yield from _wrap(f"Evidence: {lead.evidence}. {plain_text(lead.details)}".rstrip(), width, "     ")
+    if lead.figures_command != lead.next_command:
+        yield f"     Figures: {lead.figures_command}"
     yield f"     Next: {lead.next_command}"
     if lead.what_if_command:
         yield f"     Without it: {lead.what_if_command}"

@@ -6,9 +6,8 @@ import pyarrow.compute as pc
 from tracelab.query import library
 from tracelab.query.spec import Value
 from tracelab.report.answers import ReportSession
+from tracelab.report.summary.figures import LEAST_COVERAGE
 
-LEAST_COVERAGE = 0.5
-"""Least share of the kernels' time whose FLOPs must be known; what is not known makes the figure a lower bound."""
 _MOST_RUNS = 12
 _WITH_SHAPES = """
     select distinct run from ops
