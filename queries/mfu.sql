@@ -91,13 +91,13 @@ ranges as (
     where is_in_scope
     group by run, source, rank
 ),
-spans as materialized (  -- steps in the scope that follow each other are one, with the time between them
+spans as (  -- steps in the scope with no other step between them have the same number
     select
-        run, source, rank, start_ns,
-        case when lead(is_in_scope) over process then greatest(end_ns, lead(start_ns) over process) else end_ns end as end_ns,
-        is_in_scope
+        *,
+        count(*) filter (not is_in_scope) over (
+            partition by run, source, rank order by start_ns, end_ns desc rows unbounded preceding
+        ) as number
     from marks
-    window process as (partition by run, source, rank order by start_ns, end_ns desc)
 ),
 activity as (
     select run, source, rank, device, start_ns, end_ns
@@ -121,13 +121,34 @@ executions as materialized (
     join pairs as p on k.run = p.run
     where $from = 'counters'
 ),
-scope_spans as (
-    from spans where is_in_scope
+scope_spans as materialized (  -- these are one, with the time between them
+    select
+        run, source, rank,
+        min(start_ns) as start_ns,
+        max(end_ns) as end_ns,
+        count(*) over (partition by run, source, rank) as spans
+    from spans
+    where is_in_scope
+    group by run, source, rank, number
 ),
-ends as (  -- of the kernels that each span launched
+several_spans as (
+    from scope_spans where spans > 1
+),
+launched as materialized (
+    select run, source, rank, device, end_ns, coalesce(called_ns, start_ns) as at_ns
+    from timed
+    semi join scope_spans using (run, source, rank)
+),
+ends as (  -- of the kernels that each span launched; an asof join sorts them, which one span for all needs not
     select k.run, k.source, k.rank, k.device, s.start_ns, max(k.end_ns) as end_ns
-    from (select *, coalesce(called_ns, start_ns) as at_ns from timed) as k
-    asof join scope_spans as s on k.run = s.run and k.source = s.source and k.rank = s.rank and k.at_ns >= s.start_ns
+    from launched as k
+    join scope_spans as s on k.run = s.run and k.source = s.source and k.rank = s.rank and k.at_ns >= s.start_ns
+    where s.spans = 1
+    group by k.run, k.source, k.rank, k.device, s.start_ns
+    union all
+    select k.run, k.source, k.rank, k.device, s.start_ns, max(k.end_ns) as end_ns
+    from (from launched semi join several_spans using (run, source, rank)) as k
+    asof join several_spans as s on k.run = s.run and k.source = s.source and k.rank = s.rank and k.at_ns >= s.start_ns
     group by k.run, k.source, k.rank, k.device, s.start_ns
 ),
 pieces as materialized (  -- of the time; without steps the window of each source
