@@ -236,9 +236,10 @@ def test_a_small_bound_of_the_mfu_is_not_rounded_to_nothing(ratio: float, text: 
 
 def test_an_unknown_peak_is_all_that_the_mfu_of_known_flops_lacks() -> None:
     reason = "no peak of tensor_bf16 is known: measure ceilings, or add --peak-gflop-per-s"
-    rows = [{"mfu_ratio": None, "flop": 600, "refused": reason}]
-    assert compute_mfu(rows, {}).note == reason
-    assert "record shapes" in compute_mfu([{"mfu_ratio": None, "flop": None, "refused": "no FLOPs"}], {}).note
+    unknown = {"mfu_ratio": None, "flop": None, "flop_source": None, "refused": reason}
+    assert compute_mfu([unknown | {"flop": 600}], {}).note == reason
+    assert compute_mfu([unknown | {"flop_source": "shapes"}], {}).note == reason
+    assert "record shapes" in compute_mfu([unknown], {}).note
 
 
 def test_a_run_of_counters_alone_has_no_figures_and_names_the_query(tmp_path: Path) -> None:

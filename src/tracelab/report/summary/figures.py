@@ -298,7 +298,7 @@ def compute_mfu(rows: Rows, missing: Mapping[str, str]) -> Figure:
         text = f"≥ {_format_small_share(mean)}" if is_bound else _format_small_share(mean)
         return Figure("MFU", mean, text, f"{peak}, by the {known[0]['peak_source']} peak{source}")
     refused = sorted({str(row["refused"]) for row in rows if row["refused"]})
-    if rows and all(row["flop"] is not None for row in rows):  # FLOPs are known: the reason names what else is missing
+    if rows and all(row["flop"] is not None or row["flop_source"] == "shapes" for row in rows):  # not a shape
         return Figure("MFU", None, "unknown", "; ".join(refused))
     reason = "; ".join(refused) if refused and "mfu" not in missing else "no FLOPs of its kernels are counted"
     return Figure(

@@ -16,7 +16,7 @@ _WITH_SHAPES = """
 
 
 def add_by_shapes(session: ReportSession, counted: pa.Table | None) -> pa.Table | None:
-    """Return the rows of `mfu`, with those by shapes for runs that have no figure by counts, where these have FLOPs.
+    """Return the rows of `mfu`, with those by shapes for runs that have no figure by counts, or the reason why not.
 
     Of many runs none is added, because each costs as much as other figures together.
     """
@@ -32,7 +32,7 @@ def add_by_shapes(session: ReportSession, counted: pa.Table | None) -> pa.Table 
     if table is None:
         return counted
     by_shapes = table.filter(
-        pc.and_(pc.is_in(table["run"], pa.array(with_shapes, pa.string())), pc.is_valid(table["flop"]))
+        pc.and_(pc.is_in(table["run"], pa.array(with_shapes, pa.string())), pc.is_valid(table["flop_source"]))
     )
     if not by_shapes.num_rows:
         return counted
