@@ -111,19 +111,33 @@ unlaunched as (
         on l.run = r.run and l.source = r.source and l.process = r.process and l.end_ns >= r.end_ns
     where l.end_ns > l.start_ns
 ),
+late as materialized (  -- of other devices all that is exposed is recoverable, which needs no second sweep
+    select distinct run, rank, device from unlaunched
+),
 covered as (
-    select run, source, rank, device, start_ns, end_ns from computing
+    select c.run, c.source, c.rank, c.device, c.start_ns, c.end_ns
+    from computing as c
+    semi join late as l on c.run = l.run and c.rank = l.rank and c.device is not distinct from l.device
     union all
     from unlaunched
+),
+late_communication as (
+    from communication as c
+    semi join late as l on c.run = l.run and c.rank = l.rank and c.device is not distinct from l.device
+),
+late_memory as (
+    from memory as m
+    semi join late as l on m.run = l.run and m.rank = l.rank and m.device is not distinct from l.device
 )
 select
     e.run, e.rank, e.device,
     e.window_ns,
     e.b_ns + e.bc_ns as exposed_comm_ns,
-    coalesce(r.b_ns + r.bc_ns, 0) as recoverable_comm_ns,
+    case when l.run is null then e.b_ns + e.bc_ns else coalesce(r.b_ns + r.bc_ns, 0) end as recoverable_comm_ns,
     e.c_ns as exposed_memory_ns,
-    coalesce(r.c_ns, 0) as recoverable_memory_ns
+    case when l.run is null then e.c_ns else coalesce(r.c_ns, 0) end as recoverable_memory_ns
 from regions('computing', 'communication', 'memory') as e
-left join regions('covered', 'communication', 'memory') as r
+left join late as l on e.run = l.run and e.rank = l.rank and e.device is not distinct from l.device
+left join regions('covered', 'late_communication', 'late_memory') as r
     on e.run = r.run and e.rank = r.rank and e.device is not distinct from r.device
 order by e.run, e.rank, e.device
