@@ -38,7 +38,7 @@
 -- by = "exposed_comm_ns"
 -- cost = { ns = "exposed_comm_ns", adds = true, topics = ["waiting", "transfer", "receiving"] }
 -- next = "nccl_share"
--- text = "{where}: exposed communication takes {exposed_comm_ns of window_ns} of the window."
+-- text = "[{where}: ]exposed communication takes {exposed_comm_ns of window_ns} of the window."
 -- every = "{where}: exposed communication takes {exposed_comm_ns of window_ns} of the windows."
 -- advice = "Overlap communication with the backward pass (larger buckets, a stream of its own), or look for the straggler."
 -- [[report.findings]]
@@ -46,7 +46,7 @@
 -- by = "exposed_memory_ns"
 -- cost = { ns = "exposed_memory_ns", adds = true, topics = ["copies"], detail = 1 }
 -- next = "memcpy_throughput"
--- text = "{where}: exposed copies take {exposed_memory_ns of window_ns} of the window."
+-- text = "[{where}: ]exposed copies take {exposed_memory_ns of window_ns} of the window."
 -- every = "{where}: exposed copies take {exposed_memory_ns of window_ns} of the windows."
 -- advice = "See which copies they are (memcpy_throughput): pin host memory and copy the next batch while this one computes; within the device, write results in place and set fewer buffers to 0."
 -- ///

@@ -163,4 +163,7 @@ def test_a_summary_states_what_all_gpus_have_in_common(tmp_path: Path) -> None:
         "All 4 GPUs idle for 40.25 % (1.610 µs of 4.000 µs; each 39.00 % to 42.00 %) of their windows before work "
         "whose launch is not known, so that the cause is not known either."
     )
-    assert (lead.rank, lead.next_command.split(" --store")[0]) == (2, "tracelab query idle_causes --run r")
+    assert (lead.rank, lead.next_command.split(" --store")[0]) == (
+        2,
+        "tracelab query idle_causes --run r --columns rank,device,window_ns,unknown_ns --sort=-unknown_ns",
+    )

@@ -45,10 +45,10 @@ class Lead:
     """The rows that have the finding, of those that were `checked`."""
     checked: int
     next_command: str
-    figures_command: str
-    """The query of the finding with the columns of its rule and its sentence; `next_command` where that is of it."""
     added_rows: str = ""
     """The rows in words that `cost_ns` adds up."""
+    figures_command: str = ""
+    """The query of the finding with the columns of its rule and its sentence; `next_command` where that is of it."""
     what_if_command: str | None = None
     """The replay of the run without the loss, where a change of what_if removes it."""
     is_of_steps: bool = False
