@@ -53,7 +53,7 @@ def record(  # noqa: PLR0913  one for each option
     The profiler skips `wait` steps, or `after_s` seconds, and records `active` steps, or `for_s` seconds, `cycles`
     times; without them the first 20 steps or 30 s. With `on_demand`, SIGUSR1, `r.request()` or a touch of the file
     `record` in the run folder begins each recording. Every rank enters the block, after `init_process_group`.
-    `detach` detaches CUPTI after the last window, so that later steps on a GPU of NVIDIA run faster.
+    `detach` detaches CUPTI after the last window, so that later steps on an NVIDIA GPU run faster.
 
     The end of the block prints one line on stderr. A name that has a finished run raises UsageError: without a name,
     each run has the time in its own, and `force=True` replaces the run.

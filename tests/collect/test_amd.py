@@ -113,7 +113,7 @@ def test_a_card_that_only_draws_is_no_gpu(node: Path) -> None:
 @pytest.mark.usefixtures("_amd")
 @pytest.mark.parametrize("profiler", ["nsys", "ncu"])
 def test_tools_of_nvidia_are_refused_for_cards_of_amd(profiler: str, tmp_path: Path) -> None:
-    sentence = f"{profiler} records GPUs of NVIDIA, and those of this node are AMD's; use --profiler kineto"
+    sentence = f"{profiler} records NVIDIA GPUs, and those of this node are from AMD; use --profiler kineto"
     with pytest.raises(CaptureError, match=sentence):
         prepare_capture(profiler, tmp_path, NOWHERE)
     with pytest.raises(CaptureError, match="is not installed"):

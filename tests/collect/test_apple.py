@@ -27,8 +27,8 @@ MPS = Settings("gemm", device="mps")
         ({"parallel": "ddp"}, "--device mps is one GPU.*use --parallel none"),
         ({"profiler": "ncu"}, "not --device mps; use --profiler kineto"),
         ({"profiler": "nsys"}, "not --device mps; use --profiler kineto"),
-        ({"precision": "tf32"}, "--precision tf32 needs a GPU of NVIDIA"),
-        ({"cuda_graphs": True}, "--cuda-graphs needs a GPU of NVIDIA or AMD"),
+        ({"precision": "tf32"}, "--precision tf32 needs an NVIDIA GPU"),
+        ({"cuda_graphs": True}, "--cuda-graphs needs an NVIDIA or AMD GPU"),
     ],
 )
 def test_what_an_apple_gpu_cannot_do_is_refused(options: dict[str, Any], sentence: str) -> None:

@@ -48,8 +48,8 @@ def test_the_variable_is_set_at_the_last_planned_window_and_withdrawn_after_it()
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"cuda": None}, "no GPU of NVIDIA is recorded"),  # of a CPU, or of ROCm
-        ({"records_gpu": False}, "no GPU of NVIDIA is recorded"),
+        ({"cuda": None}, "no NVIDIA GPU is recorded"),  # of a CPU, or of ROCm
+        ({"records_gpu": False}, "no NVIDIA GPU is recorded"),
         ({"cuda": "12.4"}, "torch is built for CUDA 12.4, and CUPTI detaches safely from 12.6 on"),
         ({"cuda": "9.2"}, "torch is built for CUDA 9.2, and CUPTI detaches safely from 12.6 on"),
     ],
@@ -91,7 +91,7 @@ def test_on_a_cpu_it_is_accepted_with_a_note(tmp_path):
 
     settings = Settings("gemm", device="cpu", profiler="kineto", detach=True, steps=1, active=1, warmup=0, out=tmp_path)
     result = train(settings)
-    assert (result.status, result.note) == ("ok", "detach has no effect: no GPU of NVIDIA is recorded")
+    assert (result.status, result.note) == ("ok", "detach has no effect: no NVIDIA GPU is recorded")
 
 
 def test_it_needs_kineto_and_windows_that_are_planned(tmp_path):

@@ -107,7 +107,7 @@ def test_options_that_others_disable_are_named():
     settings = Settings("decoder", device="cpu", active=5, cycles=2, pin_memory=True)
     assert describe_disabled(settings) == (
         "--active and --cycles have no effect without a profiler; "
-        "--pin-memory has no effect without a GPU of NVIDIA or AMD"
+        "--pin-memory has no effect without an NVIDIA or AMD GPU"
     )
     own = Settings("image_classification", device="cuda", profiler="kineto", active=5, pin_memory=True, data_root="d")
     assert describe_disabled(own) == "--data-root has no effect with --data synthetic"

@@ -45,7 +45,7 @@ def describe_disabled(settings: Settings) -> str:
 
 _DISABLED: tuple[tuple[Callable[[Settings], bool], tuple[str, ...], str], ...] = (
     (lambda s: s.profiler == "none", ("window", "active", "wait", "cycles"), "without a profiler"),
-    (lambda s: s.device != "cuda", ("pin_memory",), "without a GPU of NVIDIA or AMD"),
+    (lambda s: s.device != "cuda", ("pin_memory",), "without an NVIDIA or AMD GPU"),
     (lambda s: s.data == "synthetic", ("data_root",), "with --data synthetic"),
 )
 """Conditions under which options have no effect, with the reason in words."""

@@ -251,13 +251,13 @@ _CONTRADICTIONS: tuple[tuple[Callable[[Settings], bool], str], ...] = (
     ),
     (
         lambda s: s.device == "mps" and s.profiler in ("nsys", "ncu"),
-        "nsys and ncu record GPUs of NVIDIA, not --device mps; use --profiler kineto, which records the CPU side there",
+        "nsys and ncu record NVIDIA GPUs, not --device mps; use --profiler kineto, which records the CPU side there",
     ),
     (
         lambda s: s.precision == "tf32" and s.device in ("cpu", "mps"),
-        "--precision tf32 needs a GPU of NVIDIA; use fp32 or bf16",
+        "--precision tf32 needs an NVIDIA GPU; use fp32 or bf16",
     ),
-    (lambda s: s.cuda_graphs and s.device in ("cpu", "mps"), "--cuda-graphs needs a GPU of NVIDIA or AMD"),
+    (lambda s: s.cuda_graphs and s.device in ("cpu", "mps"), "--cuda-graphs needs an NVIDIA or AMD GPU"),
     (
         lambda s: s.cuda_graphs and s.parallel in ("dp", "fsdp", "tp"),
         "--cuda-graphs works with --parallel none or ddp only",

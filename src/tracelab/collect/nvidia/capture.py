@@ -60,7 +60,7 @@ def prepare_capture(
     """
     if cuda and has_amd_gpus(environ):
         raise CaptureError(
-            f"{profiler} records GPUs of NVIDIA, and those of this node are AMD's; use --profiler kineto"
+            f"{profiler} records NVIDIA GPUs, and those of this node are from AMD; use --profiler kineto"
         )
     tool = find_tool(profiler, environ)
     if profiler == "nsys":

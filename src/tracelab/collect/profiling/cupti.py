@@ -51,7 +51,7 @@ class CuptiTeardown:
     def _find_obstacle(self, *, records_gpu: bool) -> str | None:
         version = self._torch.version.cuda
         if not records_gpu or version is None:
-            return "no GPU of NVIDIA is recorded"
+            return "no NVIDIA GPU is recorded"
         if tuple(map(int, re.findall(r"\d+", version)[:2])) < _LEAST_CUDA:
             return f"torch is built for CUDA {version}, and CUPTI detaches safely from 12.6 on"
         if _TEARDOWN in os.environ:

@@ -24,7 +24,7 @@ class RankContext:
 
     @property
     def cuda(self) -> bool:
-        """Whether the device is a GPU of NVIDIA or AMD, with torch.cuda's events and memory."""
+        """Whether the device is an NVIDIA or AMD GPU, with torch.cuda's events and memory."""
         return bool(self.device.type == "cuda")
 
     @property
