@@ -265,6 +265,25 @@ def test_a_program_that_handles_the_signal_of_requests_itself_has_a_note(tmp_pat
     assert result.note.startswith("the program handles SIGUSR1 itself; send it to tracelab collect run")
 
 
+@pytest.mark.usefixtures("_processes")
+def test_signals_that_are_not_for_the_recording_reach_the_program(tmp_path: Path) -> None:
+    numbers = [signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT, signal.SIGHUP, signal.SIGRTMIN]
+    each = f"""
+    if step == 0:
+        received = []
+        for number in {list(map(int, numbers))}:
+            signal.signal(number, lambda each, _: received.append(each))
+            os.kill(os.getppid(), number)
+            until = time.monotonic() + 10
+            while number not in received and time.monotonic() < until:
+                time.sleep(0.01)
+        print(received)
+        sys.exit(received != {list(map(int, numbers))})
+    """
+    result = record_loop(tmp_path, steps=2, each=each)
+    assert (result.status, result.error, result.exit_code) == ("ok", None, 0)
+
+
 def test_the_time_limit_keeps_the_recording(tmp_path: Path) -> None:
     for limit_s in (3.0, 12.0, 60.0):  # a busy machine may take longer to begin
         result = record_loop(tmp_path, each="if step == 3: time.sleep(600)", timeout_s=limit_s, force=True)

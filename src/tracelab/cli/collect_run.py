@@ -90,7 +90,7 @@ def command(*, command: tuple[str, ...], profilers: tuple[str, ...], tag: tuple[
     the latest. --wait, --active and --cycles count steps of the first optimizer.
 
     The exit code is that of COMMAND; where it is 0 and the recording failed, 1. Ctrl-C interrupts COMMAND, which has
-    20 s to end; a second one terminates it.
+    20 s to end; a second one terminates it. SIGUSR1 without --on-demand, SIGUSR2 and others go to COMMAND.
     """
     from tracelab.collect.program.run import run_program
     from tracelab.collect.program.settings import ProgramSettings

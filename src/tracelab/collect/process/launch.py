@@ -209,10 +209,15 @@ def read_tail(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def raise_on_signals() -> Iterator[None]:
-    """Raise `Interrupted` on the first Ctrl-C, SIGTERM or closed terminal; it counts later ones during cleanup."""
+def raise_on_signals(is_passed_on: Callable[[int], bool] = lambda _: False) -> Iterator[None]:
+    """Raise `Interrupted` on the first Ctrl-C, SIGTERM or closed terminal; it counts later ones during cleanup.
+
+    `is_passed_on` may pass a signal on to the program instead, and returns whether it did.
+    """
 
     def raise_interrupted(number: int, _frame: FrameType | None) -> None:
+        if is_passed_on(number):
+            return
         interruption = Interrupted(number)
         for each in before:
             signal.signal(each, interruption.repeat)

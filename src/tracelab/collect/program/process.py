@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from tracelab.collect.process.launch import SAVING, Worker
 from tracelab.collect.program.settings import RECORDING
+from tracelab.collect.program.signals import handles_signal
 from tracelab.collect.program.terminal import OutputTerminals, open_terminals, read_output
 from tracelab.collect.recording.process_record import TASK, is_running, read_records
 
@@ -67,6 +68,26 @@ class ProgramWorker(Worker):
         if not pids and self.process.poll() is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGINT)
+        return True
+
+    def pass_on(self, number: int) -> None:
+        """Send a signal to the program's first process, as if it ran alone; under nsys or ncu to the recorded ones."""
+        is_running_alone = not self.is_wrapped and self.process.poll() is None
+        for pid in recorded_pids(self.processes) if self.is_wrapped else [self.process.pid] * is_running_alone:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+
+    def pass_on_hangup(self, number: int) -> bool:
+        """Pass SIGHUP on to a recorded script that handles it, and return whether it does.
+
+        A launcher would end its ranks by SIGHUP, and their recordings with them.
+        """
+        if number != signal.SIGHUP:
+            return False
+        pids = [pid for pid in recorded_pids(self.processes) if self.is_wrapped or pid == self.process.pid]
+        if not any(handles_signal(pid, number) for pid in pids):
+            return False
+        self.pass_on(number)
         return True
 
     def kill(self) -> None:

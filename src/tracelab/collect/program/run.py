@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from tracelab import temp_folders
@@ -32,6 +31,7 @@ from tracelab.collect.program.orphan import end_with_collector
 from tracelab.collect.program.outcomes import ProgramEnd, choose_records, collect_files, program_outcomes
 from tracelab.collect.program.process import ProgramWorker, program_environment, start_program
 from tracelab.collect.program.settings import ProgramSettings, name_runs, validate_program
+from tracelab.collect.program.signals import PASSED_ON, handle_signals
 from tracelab.collect.program.tasks import Task, gather_outcomes, meet, send_outcomes
 from tracelab.collect.program.terminal import follow_size, restore_input
 from tracelab.collect.recording.process_record import REQUEST, TASK, read_records
@@ -73,10 +73,11 @@ def run_program(settings: ProgramSettings, report: Callable[[str], None] = lambd
                 nvidia.find_tool(profiler, os.environ)
     task = Task(read_launcher_env(os.environ) or Job())
     results: list[Result] = []
-    for profiler, name in zip(settings.profilers, name_runs(settings, task.job.token), strict=True):
-        results.append(_run_once(settings, profiler, settings.out.expanduser() / name, task, report))
-        if results[-1].interrupted is not None:
-            break
+    with handle_signals(PASSED_ON, lambda _: None):  # while no program runs, they have no receiver
+        for profiler, name in zip(settings.profilers, name_runs(settings, task.job.token), strict=True):
+            results.append(_run_once(settings, profiler, settings.out.expanduser() / name, task, report))
+            if results[-1].interrupted is not None:
+                break
     return results
 
 
@@ -178,7 +179,7 @@ def _run_command(
         end = ProcessExit(0, 1, "itself", "")
         try:
             with (
-                raise_on_signals(),
+                raise_on_signals(lambda number: worker is not None and worker.pass_on_hangup(number)),
                 _sample_node(settings, folder, task),
                 restore_input(),
                 contextlib.ExitStack() as watched,
@@ -187,6 +188,7 @@ def _run_command(
                 task_file = _write_task(settings, profiler, folder, processes, scratch)
                 with defer_signals() as late:  # one between a start and its result would lose the program or its end
                     worker = _start(settings, capture, task_file, scratch)
+                    watched.enter_context(handle_signals(_passed_on(settings), worker.pass_on))
                     watched.enter_context(follow_size(worker.terminals, worker.process.pid))
                     watched.enter_context(
                         end_with_collector(worker.process.pid, processes, temp_folders.process_folder())
@@ -238,6 +240,11 @@ def _run_command(
     ended = end.why in ("itself", "interrupted")
     exit_code = None if not ended else end.code if end.code >= 0 else _SIGNAL_EXIT - end.code
     return _ProgramRan(outcomes, interrupted, describe_end(chosen, files), exit_code)
+
+
+def _passed_on(settings: ProgramSettings) -> frozenset[int]:
+    """Return the signals that the program gets; SIGUSR1 is a request where the recording is on demand."""
+    return PASSED_ON - {signal.SIGUSR1} if settings.window.on_demand else PASSED_ON
 
 
 def _raise_first(signals: list[Interrupted]) -> None:
@@ -299,15 +306,14 @@ def _sample_node(settings: ProgramSettings, folder: Path, task: Task) -> Iterato
 def _pass_on_requests(request: Path) -> Iterator[None]:
     """Turn SIGUSR1 to this process into a request to all processes of the program."""
 
-    def touch(_number: int, _frame: FrameType | None) -> None:
+    def touch(_number: int) -> None:
         with contextlib.suppress(OSError):
             request.touch()
 
-    before = signal.signal(signal.SIGUSR1, touch)
     try:
-        yield
+        with handle_signals((signal.SIGUSR1,), touch):
+            yield
     finally:
-        signal.signal(signal.SIGUSR1, before)
         request.unlink(missing_ok=True)
 
 
