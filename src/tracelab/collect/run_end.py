@@ -10,6 +10,7 @@ from typing import Any
 
 from tracelab import temp_folders
 from tracelab.collect import status
+from tracelab.collect.recording.steps_apart import describe_steps_apart
 from tracelab.collect.run_folder import RUN_JSON, release_reserve, undo_at_end, write_json
 from tracelab.collect.run_json import final_run_json
 from tracelab.errors import TracelabError
@@ -67,6 +68,8 @@ def finish_run(
     """Write the final run.json into the reserved disk space, and return the result."""
     release_reserve(folder)
     final_status, error = status.run_status(outcomes)
+    if steps_apart := describe_steps_apart(outcomes):
+        outcomes = {rank: _with_note(outcome, steps_apart) for rank, outcome in outcomes.items()}
     if interrupted is not None and final_status == "ok":
         interrupted = None  # the signal arrived after the run had ended
     if (
@@ -92,6 +95,10 @@ def finish_run(
         recorded=_count_recorded(outcomes),
         next_command=f"tracelab ingest {shlex.quote(str(folder))}" if final_status == "ok" else "",
     )
+
+
+def _with_note(outcome: Mapping[str, Any], note: str) -> dict[str, Any]:
+    return {**outcome, "note": "; ".join(filter(None, (outcome.get("note"), note)))}
 
 
 def _count_recorded(outcomes: Mapping[int, Mapping[str, Any]]) -> str:

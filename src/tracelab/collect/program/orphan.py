@@ -18,7 +18,8 @@ from tracelab.collect.program.description import describe_end
 from tracelab.collect.program.outcomes import choose_records, collect_files, kept_entries
 from tracelab.collect.program.process import recorded_pids
 from tracelab.collect.program.tasks import send_outcomes
-from tracelab.collect.recording.process_record import PROCESSES, REQUEST, is_running, read_records
+from tracelab.collect.recording.common_start import clear_requests
+from tracelab.collect.recording.process_record import PROCESSES, is_running, read_records
 from tracelab.collect.run_end import finish_run
 from tracelab.collect.run_folder import LOCK, read_run_json
 
@@ -89,8 +90,8 @@ def finish_folder(processes: Path) -> None:
             send_outcomes(task, folder, outcomes or {task: failed}, facts)
     shutil.rmtree(processes, ignore_errors=True)
     if processes.name == PROCESSES:
-        for name in (REQUEST, LOCK):
-            (folder / name).unlink(missing_ok=True)
+        clear_requests(folder)
+        (folder / LOCK).unlink(missing_ok=True)
 
 
 def _signal_all(group: int, pids: list[int], number: signal.Signals) -> None:

@@ -149,7 +149,10 @@ def _is_terminated(outcome: Mapping[str, Any]) -> bool:
 
 def kept_entries(record: Record) -> dict[str, Any]:
     """Return what a process recorded, as entries of its outcome."""
-    kept = ("steps", "recorded_steps", "windows", "files", "kernels", "copies", "versions", "note", "requested")
+    kept = (
+        *("steps", "recorded_steps", "recorded_ranges", "windows", "files"),
+        *("kernels", "copies", "versions", "note", "requested"),
+    )
     return {name: record[name] for name in kept if name in record}
 
 

@@ -34,6 +34,7 @@ from tracelab.collect.program.settings import ProgramSettings, name_runs, valida
 from tracelab.collect.program.signals import PASSED_ON, handle_signals
 from tracelab.collect.program.tasks import Task, gather_outcomes, meet, send_outcomes
 from tracelab.collect.program.terminal import follow_size, restore_input
+from tracelab.collect.recording.common_start import clear_requests
 from tracelab.collect.recording.process_record import REQUEST, TASK, read_records
 from tracelab.collect.recording.shared_steps import complete_records
 from tracelab.collect.run_end import Result, finish_run, keep_log, scratch_folder
@@ -102,6 +103,8 @@ def _run_once(
             report(f"{folder}: {program} (process {os.getpid()}); {_plan(settings, profiler, folder)}")
         if settings.window.on_demand:
             held.enter_context(_pass_on_requests(folder / REQUEST))
+        if task.is_first:
+            held.callback(clear_requests, folder)
         ran = _run_command(settings, profiler, capture, folder, task, signals)
         return _finish(task, folder, description, ran, signals)
 
@@ -310,11 +313,8 @@ def _pass_on_requests(request: Path) -> Iterator[None]:
         with contextlib.suppress(OSError):
             request.touch()
 
-    try:
-        with handle_signals((signal.SIGUSR1,), touch):
-            yield
-    finally:
-        request.unlink(missing_ok=True)
+    with handle_signals((signal.SIGUSR1,), touch):
+        yield
 
 
 def _read_text(path: Path) -> str:

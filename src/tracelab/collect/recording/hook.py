@@ -21,6 +21,7 @@ from tracelab import temp_folders
 from tracelab.collect import status
 from tracelab.collect.disk_errors import WritePaths, describe_disk_error
 from tracelab.collect.process.launch import SAVING
+from tracelab.collect.recording.common_start import CommonStart
 from tracelab.collect.recording.os_exit import call_before_os_exit
 from tracelab.collect.recording.owner import allow_waking
 from tracelab.collect.recording.process_record import REQUEST, ProcessRecord, create_process_folder
@@ -143,7 +144,9 @@ class ProgramRecording:
             self._handle_signals()
         if isinstance(self._profiler, ProgramKineto):
             self._profiler.call_before_others(self.recorder.yield_profiler)
-        self.recorder.begin(self._run_folder / REQUEST, since_s=self._task["started"])
+        started: float = self._task["started"]
+        common_start = CommonStart(self._run_folder, started, lambda: self.rank().world_size)
+        self.recorder.begin(self._run_folder / REQUEST, started, common_start)
         self._write_record()
 
     def rank(self) -> Rank:
@@ -184,6 +187,7 @@ class ProgramRecording:
             "local_rank": rank.local_rank,
             "steps": recorder.steps,
             "recorded_steps": None if isinstance(self._profiler, ProgramWithoutProfiler) else recorder.recorded_steps,
+            "recorded_ranges": recorder.recorded_ranges,
             "windows": recorder.windows,
             "recording": recorder.is_recording,
             "requested": recorder.is_requested,

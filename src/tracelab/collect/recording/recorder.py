@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tracelab.collect.profiling.capture import NoProfiler, Profiler, ProfilerError, step_range_name
+from tracelab.collect.recording.common_start import CommonStart
 from tracelab.collect.recording.owner import Owner, call_on_main_thread
 from tracelab.collect.recording.step_times import StepTimes
 from tracelab.collect.recording.window import Window
@@ -65,6 +66,8 @@ class Recorder:
         """Steps that have ended."""
         self.recorded_steps = 0
         """Steps that were recorded from their begin to their end, in all recordings."""
+        self.recorded_ranges: list[list[int]] = []
+        """First and last number of such steps that follow each other."""
         self.windows = 0
         """Recordings that were begun."""
         self.problem: Exception | None = None
@@ -94,6 +97,9 @@ class Recorder:
         self._clock: threading.Thread | None = None
         self._closed = threading.Event()
         self._watched: tuple[Path, int | None] | None = None
+        self._common_start: CommonStart | None = None
+        self._begin_at: int | None = None
+        """Number of steps at whose end the next recording begins on all ranks, once they have agreed on it."""
 
     @property
     def is_busy(self) -> bool:
@@ -111,11 +117,19 @@ class Recorder:
             or (limit is not None and self.windows >= limit and not self.is_recording)
         )
 
-    def begin(self, request_file: Path | None = None, since_s: float = float("inf")) -> None:
+    def begin(
+        self,
+        request_file: Path | None = None,
+        since_s: float = float("inf"),
+        common_start: CommonStart | None = None,
+    ) -> None:
         """Begin at the program's start: record at once if the window begins there, and start the clock.
 
-        A request since this Unix time counts, though the recording could not yet see it.
+        A request since this Unix time counts, though the recording could not yet see it. With `common_start`, what
+        begins at a moment or on request begins at the same step on all ranks.
         """
+        if self.window.on_demand or self.window.after_s:
+            self._common_start = common_start
         if request_file is not None and self.window.on_demand:
             touched_ns = _touched_ns(request_file)
             self._watched = request_file, touched_ns
@@ -139,8 +153,13 @@ class Recorder:
         else:
             self._end_step(now_ns)
 
-    def request(self) -> None:
-        """Begin a recording on demand: with the next step, or at once in a program without steps."""
+    def request(self, *, alone: bool = False) -> None:
+        """Begin a recording on demand: with the next step, or at once in a program without steps.
+
+        Of several ranks, all begin at a step soon; `alone`, this one begins with its next step.
+        """
+        if alone:
+            self._begin_at = self.steps + 1
         self.is_requested = True
         self._next = 0
         if not self.steps:
@@ -190,7 +209,8 @@ class Recorder:
         with self._lock, self._owner.hold():
             is_owner = self._owner.is_current
             if is_owner:
-                self.recorded_steps += self._mark is not None and self._mark_name != PROGRAM_START
+                if self._mark is not None and self._mark_name != PROGRAM_START:
+                    self._count_recorded(self.steps - 1)
                 self._unmark()
             self.times.end(now_ns, self._overhead_ns)
             self._overhead_ns = 0
@@ -205,6 +225,13 @@ class Recorder:
                 self._begin_window()
             self._plan()
 
+    def _count_recorded(self, step: int) -> None:
+        self.recorded_steps += 1
+        if self.recorded_ranges and self.recorded_ranges[-1][1] == step - 1:
+            self.recorded_ranges[-1][1] = step
+        else:
+            self.recorded_ranges.append([step, step])
+
     def _plan(self) -> None:
         """Set the number of steps at whose end there is something to do; a request may come meanwhile."""
         while (number := self._find_next()) != self._next:
@@ -216,19 +243,46 @@ class Recorder:
             return 0
         if self.is_done:
             return _NEVER
+        if self._is_common:
+            return _NEVER if self._begin_at is None else self._begin_at - 1
         if self.window.wait:  # a step ahead, to prepare
             return self._base_steps + self.window.wait - 1
         is_early = time.monotonic() - self._base_s < (self.window.after_s or 0)
         return _NEVER if is_early or (self.window.on_demand and not self.is_requested) else 0
 
     def _begin_window(self) -> None:
-        seconds = time.monotonic() - self._base_s
-        steps = self.steps - self._base_steps
-        if self.window.is_due(steps, seconds, requested=self.is_requested):
+        begin_at = self._base_steps + self.window.wait if self.window.wait else None
+        if self._is_common:
+            begin_at = self._begin_at
+            is_due = begin_at is not None and self.steps >= begin_at
+        else:
+            is_due = self._is_due
+        if is_due:
             self._start()
-        elif not self._prepared and self.window.wait and steps + 1 == self.window.wait:
+        elif not self._prepared and self.steps + 1 == begin_at:
             self._owner.take()
             self._call(self._prepare)  # a step ahead: the first use of a profiler takes long
+
+    @property
+    def _is_due(self) -> bool:
+        """Whether a recording of this rank, for itself, begins now."""
+        seconds = time.monotonic() - self._base_s
+        return self.window.is_due(self.steps - self._base_steps, seconds, requested=self.is_requested)
+
+    @property
+    def _is_common(self) -> bool:
+        """Whether the next recording begins at a step that the ranks agree on."""
+        return self._common_start is not None and self._common_start.is_needed
+
+    def _agree(self) -> None:
+        """Agree with the other ranks on the next beginning, unless this one is beginning or ending a recording."""
+        if self._common_start is None or not self._is_common or not self._lock.acquire(blocking=False):
+            return
+        try:
+            if not self.is_recording and self._begin_at is None:
+                self._begin_at = self._common_start.find(self.steps, is_due=self._is_due)
+        finally:
+            self._lock.release()
 
     def _prepare(self) -> None:
         self._prepared = True
@@ -245,6 +299,7 @@ class Recorder:
 
         if self._call(start):
             self.is_recording = True
+            self._begin_at = None
             self.windows += 1
             self._next = 0
             self._base_steps, self._base_s = self.steps, time.monotonic()
@@ -309,7 +364,7 @@ class Recorder:
                 "began before, did not end it; choose a window of steps, such as wait 1 and active 10"
             )
         self.is_recording = self._prepared = False
-        self.windows, self.recorded_steps = self.windows - 1, 0
+        self.windows, self.recorded_steps, self.recorded_ranges = self.windows - 1, 0, []
         if self.problem is None:
             self.note = (
                 f"the program trains in the thread {threading.current_thread().name}: "
@@ -369,28 +424,24 @@ class Recorder:
             if self._watched is not None and (touched := _touched_ns(self._watched[0])) != self._watched[1]:
                 self._watched = self._watched[0], touched
                 self.is_requested = True
+            self._agree()
             self._next = min(self._next, self._find_next())
             if self._needs_tick():
                 call_on_main_thread(self._tick)
 
     def _pause_s(self) -> float:
-        if self._watched is not None:
+        if self._watched is not None or self._is_common:
             return _REQUEST_POLL_S
         limit = self.window.seconds_limit if self.is_recording else self.window.after_s
         left = (limit or 0) - (time.monotonic() - self._base_s)
         return min(max(left, 0.01), 0.5) if limit is not None and left > -_REQUEST_POLL_S else _REQUEST_POLL_S
 
     def _needs_tick(self) -> bool:
-        seconds = time.monotonic() - self._base_s
         if self.is_recording:
-            limit = self.window.seconds_limit
+            seconds, limit = time.monotonic() - self._base_s, self.window.seconds_limit
             between_steps = self.steps > self._base_steps  # then the end of a step ends the recording
             return limit is not None and seconds >= limit * (_PATIENCE if between_steps else 1)
-        return (
-            not self.steps
-            and not self.window.follows_steps
-            and self.window.is_due(0, seconds, requested=self.is_requested)
-        )
+        return not self.steps and not self.window.follows_steps and self._is_due
 
     def _tick(self) -> None:
         if self.is_busy or self._closed.is_set() or self.is_done or not self._needs_tick():

@@ -16,6 +16,7 @@ from tracelab.collect.disk_errors import WritePaths
 from tracelab.collect.program.description import describe_program
 from tracelab.collect.program.settings import ProgramSettings, check_detach, name_runs
 from tracelab.collect.recording import hook
+from tracelab.collect.recording.common_start import CommonStart, clear_requests
 from tracelab.collect.recording.joint_end import finish_rank
 from tracelab.collect.recording.os_exit import call_before_os_exit
 from tracelab.collect.recording.process_record import REQUEST
@@ -79,7 +80,7 @@ class ScriptRecording:
                 before = signal.signal(signal.SIGUSR1, lambda _number, _frame: recorder.request())
                 self._held.callback(signal.signal, signal.SIGUSR1, before)
         self._held.callback(call_before_os_exit(self._end_block))
-        recorder.begin(folder / REQUEST)
+        recorder.begin(folder / REQUEST, common_start=CommonStart(folder, 0, lambda: rank.world_size))
         return self
 
     def _end_block(self, code: int) -> None:
@@ -95,9 +96,9 @@ class ScriptRecording:
             self._require_block()
 
     def request(self) -> None:
-        """Record the next window, with `on_demand`."""
+        """Record the next window of this rank from its next step on, with `on_demand`."""
         if self._recorder is not None:
-            self._recorder.request()
+            self._recorder.request(alone=True)
         else:
             self._require_block()
 
@@ -120,11 +121,11 @@ class ScriptRecording:
             if result is not None:
                 print_lines(f"tracelab: {result.describe()}", err=True)
             if self._rank.rank == 0:
-                (self.folder / REQUEST).unlink(missing_ok=True)
+                clear_requests(self.folder)
 
     def _describe_outcome(self, recorder: Recorder, error: BaseException | None) -> dict[str, Any]:
         outcome: dict[str, Any] = {"status": "ok", "steps": recorder.steps, "windows": recorder.windows}
-        outcome["recorded_steps"] = recorder.recorded_steps
+        outcome |= {"recorded_steps": recorder.recorded_steps, "recorded_ranges": recorder.recorded_ranges}
         outcome |= self._profiler.describe(recorder.note)
         outcome |= {"versions": self._versions, "seconds": round(time.monotonic() - self._begun_s, 3)}
         outcome |= {"at": time.time(), "uses_gpu": self._torch.cuda.is_initialized()}
