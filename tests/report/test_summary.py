@@ -647,6 +647,29 @@ def test_steps_in_which_no_gpu_works_are_left_out_of_the_step_time(tmp_path: Pat
     )
 
 
+@pytest.mark.parametrize(
+    ("second", "value", "note"),
+    [
+        (9, 100, "median of 3 recorded steps on 2 ranks; no step is recorded on all ranks"),
+        (4, 100, "median of 1 recorded step on 2 ranks; left out: 2 first or last"),
+    ],
+)
+@pytest.mark.usefixtures("figures_alone")
+def test_ranks_without_a_step_in_common_are_named_with_the_step_time(
+    tmp_path: Path, second: int, value: int, note: str
+) -> None:
+    ranges = [
+        {"name": f"ProfilerStep#{first + at}", "scope": "cpu", "pid": 1, "tid": 1, "start_ns": 100 * at, "dur_ns": 100}
+        | {"rank": rank}
+        for rank, first in ((0, 4), (1, second))
+        for at in range(3)
+    ]
+    ops = [{"name": "aten::mm", "pid": 1, "tid": 1, "start_ns": 1, "dur_ns": 9, "rank": rank} for rank in range(2)]
+    (found,) = summarize(build_store(tmp_path / "lab", {"annotations": ranges, "ops": ops}))
+    step_time = next(each for each in found.figures if each.name == "step time")
+    assert (step_time.value, step_time.note.replace(", 100 ns to 100 ns", "")) == (value, note)
+
+
 @pytest.fixture
 def figures_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     needed = [library()[name] for name in ("recordings", "gpu_breakdown")]

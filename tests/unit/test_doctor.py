@@ -168,6 +168,21 @@ CASES: list[Case] = [
             )
         ],
     ),
+    *(
+        (
+            "steps_apart",
+            {
+                "annotations": [
+                    mark(f"ProfilerStep#{at + n}", n, 1, rank=rank) for rank, at in enumerate(first) for n in range(3)
+                ]
+            },
+            [("warning", 0, 3, message)] * bool(message),
+        )
+        for first, message in (
+            ((4, 2, 0), "No step is recorded on all of its 3 ranks: rank 2 has steps 0 to 2, rank 0 has 4 to 6."),
+            ((4, 3, 2), ""),  # step 4 is
+        )
+    ),
     (
         "ranks_missing",
         {"runs": [{"world_size": 8}], "kernels": [kernel(0), kernel(0, rank=3)]},

@@ -43,6 +43,7 @@ _NO_LOADER = (
 _NO_TIMES = (
     "nothing on a GPU took any time that is known; record its kernels (activities=[CPU, CUDA], nsys --trace=cuda)"
 )
+_APART = "; no step is recorded on all ranks"
 Rows = list[dict[str, Any]]
 FIGURE_QUERIES = (
     *("recordings", "gpu_breakdown", "idle_causes", "stragglers", "mfu"),
@@ -154,7 +155,7 @@ def _step_time(rows: Rows, *, is_scoped: bool) -> Figure:
     of = _count(len(of_step), f"{'recorded' if used[0].get('is_marked', True) else 'timed'} step") + (
         f" on {_count(ranks, 'rank')}" if ranks > 1 else ""
     )
-    left_out = _left_out(rows) if counted else ""
+    left_out = _left_out(rows) if counted else _APART * all(row["left_out"] == "not_on_all_ranks" for row in rows)
     return Figure("step time", median, _time(round(median)), f"median of {of}{spread}{left_out}", "ns")
 
 
