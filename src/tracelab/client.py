@@ -142,7 +142,7 @@ class Lab:
         """Return which program starts the answer of a query includes that a scope can leave out, of runs with steps."""
         if self.scope is not None:
             return []
-        read = execute.read_runs(query, params)
+        read = execute.answered_runs(query, params)
         recorded = integrity.list_runs_with(self.store, ("steps", "annotations"))
         runs = recorded if read is None else sorted(set(read) & set(recorded))
         if not runs or not _takes_scope(query, params):

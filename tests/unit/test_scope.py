@@ -19,7 +19,7 @@ from tracelab.cli import main, options
 from tracelab.client import Lab
 from tracelab.collect.recording.recorder import PROGRAM_START
 from tracelab.errors import NoDataError, UsageError
-from tracelab.query import library
+from tracelab.query import execute, library
 from tracelab.store.scope.request import Scope
 
 MAIN, ENGINE = 1, 2
@@ -243,6 +243,25 @@ def test_a_query_of_a_run_folder_names_the_start_that_it_includes(started: Path,
     assert notes(recorded) == notes(recorded, "--run", "r") == sentence
     assert notes(recorded, "--after-start").startswith("Scope: after the program's start of 100 ns; ")
     assert notes(started) == ""
+
+
+def test_a_query_of_one_run_names_no_start_of_another_whose_counters_it_may_read(tmp_path: Path) -> None:
+    tables = {table: [{"run": run} | row for run in ("r", "other") for row in rows] for table, rows in STARTED.items()}
+    tables["annotations"] = [
+        row for row in tables["annotations"] if row["run"] == "other" or "start" not in row["name"]
+    ]
+    steps = [{"run": run, "phase": "train", "step": 0, "start_ns": 0, "dur_ns": 100} for run in ("r", "other")]
+    store = build_store(tmp_path / "lab", tables | {"steps": steps})
+
+    def notes(run: str) -> str:
+        return CliRunner().invoke(main, ["query", "op_flop", "--run", run, "--store", str(store)]).stderr
+
+    assert ("program's start of other" in notes("other"), "program's start" in notes("r")) == (True, False)
+    answered = [
+        execute.answered_runs(library.library()[name], {"run": "r"}) for name in ("roofline", "module_time", "mfu")
+    ]
+    assert answered == [["r"]] * 3
+    assert execute.answered_runs(library.library()["roofline"], {}) is None
 
 
 def test_every_query_has_the_scope_and_says_so(two_steps: Path) -> None:

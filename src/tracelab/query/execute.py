@@ -113,6 +113,15 @@ def read_runs(query: Query, values: Mapping[str, Value]) -> list[str] | None:
     return None if not given or None in given else [str(run) for run in given]
 
 
+def answered_runs(query: Query, values: Mapping[str, Value]) -> list[str] | None:
+    """Return the runs whose times an answer has; None where these may be all.
+
+    A query of one run may read the counters and shapes of others, which have no times of their own in its answer.
+    """
+    run = bind(query, values).get("run")
+    return read_runs(query, values) if run is None else [str(run)]
+
+
 def find_hints(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Value]) -> list[str]:
     """Return what to record for a fuller answer, by the hints in the query's header."""
     bound = bind(query, values)
