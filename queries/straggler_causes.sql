@@ -484,7 +484,7 @@ select
     case
         when late_step is null then null
         when loader_step is not null or len(a.steps) = 1 then format('step {}', late_step)
-        when len(a.steps) > 4 then format('step {} and {} others', late_step, len(a.steps) - 1)
+        when len(a.steps) > 4 then format('step {} and {} other steps', late_step, len(a.steps) - 1)
         else format('steps {} and {}', list_aggregate(a.steps[:-2], 'string_agg', ', '), a.steps[-1])
     end as late_steps
 from ranks as r

@@ -67,7 +67,10 @@ def test_the_command_of_a_finding_shows_its_figures(job: Summaries, monkeypatch:
     """The late rank's factor and cost, and the times of the step that waits longest for data."""
     late = next(each for each in job[0].leads if each.query == "straggler_causes")
     loader = next(each for each in job[0].leads if each.query == "data_loader_wait")
-    for lead, exact in ((late, ("1.6439293297719695", "gemm 65 %", "step 5 and 4 others")), (loader, ("3193122",))):
+    for lead, exact in (
+        (late, ("1.6439293297719695", "gemm 65 %", "step 5 and 4 other steps")),
+        (loader, ("3193122",)),
+    ):
         assert lead.figures_command.split()[:5] == ["tracelab", "query", lead.query, "--run", JOB]
         _, *words = shlex.split(lead.figures_command)
         shown = CliRunner().invoke(main, words).stdout

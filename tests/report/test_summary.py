@@ -394,7 +394,7 @@ def test_the_generated_job_leads_with_its_transfers_and_its_straggler(job: RunSu
     assert plain_text(second.sentence) == (
         "Rank 2 is late because its GPU is slow: it computes for 1.644 times the median of the ranks, and longer in "
         "all of its 6 classes of kernels (gemm 65 %, attention 21 %, norm 5 %, optimizer 5 %). The others wait for it, "
-        "most of all in step 5 and 4 others. It costs 40.21 ms of 285.7 ms."
+        "most of all in step 5 and 4 other steps. It costs 40.21 ms of 285.7 ms."
     )
     assert plain_text(second.details).endswith(
         "Rank 2 is the last in 98.18 % (54 of 55) of the collectives; the others wait 47.48 ms for it, added up."
