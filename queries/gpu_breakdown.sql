@@ -6,6 +6,7 @@
 -- /// query
 -- title = "GPU time breakdown"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches"]
+-- on_cpu = "cpu_breakdown"
 -- show = ["run", "rank", "device", "window_ns", "compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns"]
 -- chart = { kind = "stacked", x = "rank", y = ["compute_ns", "exposed_comm_ns", "exposed_memory_ns", "out_of_scope_ns", "idle_ns"], by = "run" }
 -- [params]

@@ -5,6 +5,7 @@
 -- /// query
 -- title = "Kernel summary"
 -- needs = ["kernels"]
+-- on_cpu = "op_summary"
 -- show = ["run", "rank", "device", "kernel", "calls", "dur_ns", "of_kernel_sum_ratio", "mean_ns"]
 -- chart = { kind = "bars", x = "kernel", y = ["dur_ns"], by = "run" }
 -- [params]

@@ -25,7 +25,7 @@
 -- [params]
 -- common = ["run", "rank", "device"]
 -- per = { default = "kernel", choices = ["kernel", "launch"], about = "a row adds up all launches of a kernel, or is one" }
--- from = { choices = ["counters", "shapes", "both"], needs = { shapes = ["ops"], both = ["kernel_metrics", "ops"] } }
+-- from = { choices = ["counters", "shapes", "both"], needs = { shapes = ["ops", "kernels"], both = ["kernel_metrics", "ops"] } }
 -- half = "common"
 -- ceilings = "common"
 -- ceilings_run = "common"

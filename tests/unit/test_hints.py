@@ -1,10 +1,13 @@
 """Hints of a query: what to record where an answer lacks it."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.build import build_store
 from tests.memory import MemoryStore
 from tracelab.client import Lab
+from tracelab.errors import NoDataError
 from tracelab.query import execute, library
 from tracelab.query.spec import Value
 
@@ -99,3 +102,21 @@ def test_recordings_that_differ_in_one_setting_answer_only_what_compares_that(
     memory.filled({"runs": [run, run | {"run": "y"} | others], "steps": [step, step | {"run": "y"}]})
     assert execute.empty_answers(memory.con, [library.find(name)]) == set()
     assert memory.run_query(library.find(name), {}).num_rows == 1
+
+
+def test_a_query_of_gpus_names_the_query_of_a_run_on_the_cpu(lab: Lab, tmp_path: Path) -> None:
+    kernel = {"run": "gpu", "name": "gemm", "pid": 1, "device": 0, "stream": 7, "start_ns": 0, "dur_ns": 5}
+    both = Lab(build_store(tmp_path / "lab", {"ops": [OP], "kernels": [kernel]}))
+    for name, on_cpu in (("gpu_breakdown", "cpu_breakdown"), ("kernel_summary", "op_summary")):
+        with pytest.raises(NoDataError, match=f"; of the CPU alone: `tracelab query {on_cpu}`$"):
+            lab.query(name)
+        with pytest.raises(NoDataError, match=f"no row of run r; of the CPU alone: `tracelab query {on_cpu} --run r`"):
+            both.query(name, run="r")
+    assert {each.on_cpu for each in library.library().values()} - {None} <= set(library.library())
+
+
+def test_a_roofline_of_shapes_needs_ops_and_kernels(lab: Lab) -> None:
+    with pytest.raises(NoDataError, match=r"^roofline needs kernels, and the store has none; to get them: profile"):
+        lab.query("roofline", run="recorded", **{"from": "shapes"})
+    with pytest.raises(NoDataError, match=r"^roofline needs kernel_metrics, and the store has none"):
+        lab.query("roofline", **{"from": "both"})

@@ -93,13 +93,14 @@ def locate_errors(query: Query) -> Iterator[None]:
 
 def referenced_sql(query: Query, values: Mapping[str, Value] | None = None) -> str:
     """All names that `run` needs in a session: those of the SQL with these values, and of the tables that it checks."""
+    of_cpu = ("ops", "gpu_activity") if query.on_cpu else ()
     if values is None:
-        return "\n".join((query.sql, *query.needs, "sources", "summaries"))
+        return "\n".join((query.sql, *query.needs, *of_cpu, "sources", "summaries"))
     bound = bind(query, values)
     hints = (hint.when for hint in query.hints)
     others = (table for param in query.params for tables in param.needs.values() for table in tables)
     needed = (*needed_tables(query, bound), *others)
-    return "\n".join((prune_blocks(query.sql, bound), *hints, *needed, "sources", "summaries"))
+    return "\n".join((prune_blocks(query.sql, bound), *hints, *needed, *of_cpu, "sources", "summaries"))
 
 
 def read_runs(query: Query, values: Mapping[str, Value]) -> list[str] | None:
@@ -283,22 +284,28 @@ def check_pattern(con: duckdb.DuckDBPyConnection, option: str, pattern: str) -> 
 
 
 def needed_tables(query: Query, bound: Mapping[str, Value]) -> tuple[str, ...]:
-    """Return the tables of which a query with these values needs one."""
+    """Return the tables that a query with these values needs, each or one of them."""
+    return tuple(dict.fromkeys(table for tables in _alternatives(query, bound) for table in tables))
+
+
+def _alternatives(query: Query, bound: Mapping[str, Value]) -> list[tuple[str, ...]]:
+    """Return groups of tables of which a query needs one each: those of the query, or each of a chosen value."""
     chosen = [param.needs[value] for param in query.params if (value := str(bound[param.name])) in param.needs]
-    return tuple(dict.fromkeys(table for tables in chosen for table in tables)) or query.needs
+    return [(table,) for tables in chosen for table in tables] or [query.needs]
 
 
 def _check_needs(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[str, Value]) -> None:
-    """Raise NoDataError if the store has no row in any of the tables that the query needs, in a scope or not."""
-    tables = needed_tables(query, bound)
-    for table in tables:
-        if con.execute(f"select 1 from {table} limit 1").fetchall():
-            return
-    if tables and session.scoped_tables(con).isdisjoint(tables):
-        needs, hints = " or ".join(tables), capture_hints(tables)
-        summary = _summary_hint(con, query, None)
-        other = _other_choice_hint(con, query, bound)
-        raise NoDataError(f"{query.name} needs {needs}, and the store has none{summary}; to get them: {hints}{other}")
+    """Raise NoDataError if the store has no row of what the query needs, in a scope or not."""
+    for tables in _alternatives(query, bound):
+        if any(con.execute(f"select 1 from {table} limit 1").fetchall() for table in tables):
+            continue
+        if tables and session.scoped_tables(con).isdisjoint(tables):
+            needs, hints = " or ".join(tables), capture_hints(tables)
+            summary = _summary_hint(con, query, None)
+            other = _other_choice_hint(con, query, bound) or _cpu_hint(con, query, None)
+            raise NoDataError(
+                f"{query.name} needs {needs}, and the store has none{summary}; to get them: {hints}{other}"
+            )
 
 
 def _other_choice_hint(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[str, Value]) -> str:
@@ -308,6 +315,17 @@ def _other_choice_hint(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapp
             if choice != bound[param.name] and all(con.execute(f"from {table} limit 1").fetchall() for table in tables):
                 return f"; without them: --{param.name.replace('_', '-')} {choice}, of {' and '.join(tables)}"
     return ""
+
+
+def _cpu_hint(con: duckdb.DuckDBPyConnection, query: Query, run: Value) -> str:
+    """Name the query of ops that answers the same, where a run, or any, has ops and nothing on a GPU."""
+    if query.on_cpu is None:
+        return ""
+    of_run = "where $run is null or run = $run"
+    sql = f"select exists (from ops {of_run}) and not exists (from gpu_activity {of_run})"
+    option = f" --run {run}" if run is not None else ""
+    holds = con.execute(sql, {"run": run}).fetchall() == [(True,)]
+    return f"; of the CPU alone: `tracelab query {query.on_cpu}{option}`" if holds else ""
 
 
 def _summary_hint(con: duckdb.DuckDBPyConnection, query: Query, run: Value) -> str:
@@ -370,27 +388,33 @@ def _check_setting(con: duckdb.DuckDBPyConnection, name: str) -> None:
 def _check_filters(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[str, Value]) -> None:
     """Raise NoDataError if an answer is empty because no needed row is of the given run, rank or device."""
     filters = [name for name in ("run", "rank", "device") if bound.get(name) is not None]
-    needed = needed_tables(query, bound)
-    tables = [table for table in needed if {column.name for column in BY_NAME[table].columns} >= set(filters)]
-    if not filters or not tables:
-        return
+    for needed in _alternatives(query, bound):
+        tables = [table for table in needed if {column.name for column in BY_NAME[table].columns} >= set(filters)]
+        if filters and tables:
+            _check_filter(con, query, {name: bound[name] for name in filters}, tables)
+
+
+def _check_filter(
+    con: duckdb.DuckDBPyConnection, query: Query, filters: Mapping[str, Value], tables: Sequence[str]
+) -> None:
     columns = ", ".join(filters)
     rows = con.sql(" union ".join(f"select distinct {columns} from {table}" for table in tables)).fetchall()
     scope = ""
     for place, name in enumerate(filters):
-        remaining = [row for row in rows if row[place] == bound[name]]
+        remaining = [row for row in rows if row[place] == filters[name]]
         if not remaining:
             known = sorted({row[place] for row in rows if row[place] is not None})
             if not known:  # rows of the CPU side name no device; those of the GPU that the query joins may
                 return
-            summary = _summary_hint(con, query, bound[name]) if name == "run" else ""
+            summary = _summary_hint(con, query, filters[name]) if name == "run" else ""
+            cpu = _cpu_hint(con, query, filters.get("run"))
             raise NoDataError(
-                f"{query.name}: {' or '.join(tables)} have no row of {name} {bound[name]}{scope}; "
+                f"{query.name}: {' or '.join(tables)} have no row of {name} {filters[name]}{scope}{cpu}; "
                 f"there {'is' if len(known) == 1 else 'are'} {name}{'s' * (len(known) != 1)} "
                 + (list_first(known) if name == "run" else format_spans(known))
-                + (summary and f"; of {bound[name]} there are{summary.removeprefix(' but')}")
+                + (summary and f"; of {filters[name]} there are{summary.removeprefix(' but')}")
             )
-        scope, rows = f"{scope or ' in'} {name} {bound[name]}", remaining
+        scope, rows = f"{scope or ' in'} {name} {filters[name]}", remaining
 
 
 def _literal(value: Value) -> str:

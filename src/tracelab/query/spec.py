@@ -39,7 +39,7 @@ MOST_SHOWN = 8
 MOST_LISTED = 11
 """At most so many columns are in `show`: a table has the first `MOST_SHOWN` of them that have values."""
 
-_KEYS = {"title", "needs", "chart", "like", "params", "columns", "report", "show", "subject", "hints"}
+_KEYS = {"title", "needs", "chart", "like", "params", "columns", "report", "show", "subject", "hints", "on_cpu"}
 _COMMON = "common"
 """In [params] and [columns] `common = ["run", …]` inserts entries of common.toml, and `name = "common"` inserts one."""
 
@@ -119,6 +119,8 @@ class Query:
     subject: str | None = None
     """What the query is about: a section of the report, of SECTION_TITLES."""
     hints: tuple["Hint", ...] = ()
+    on_cpu: str | None = None
+    """The query that answers the same of ops, where nothing on a GPU is recorded."""
 
 
 @dataclass(frozen=True)
@@ -223,6 +225,7 @@ def _parse_fields(path: Path, file: HeaderFile) -> Query:
         show=_show(fields.get("show", []), columns),
         subject=_subject(fields.get("subject"), report),
         hints=_hints(fields.get("hints", []), params),
+        on_cpu=cast("str", _field(fields, "on_cpu", str)) if "on_cpu" in fields else None,
     )
 
 
