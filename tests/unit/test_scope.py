@@ -491,7 +491,8 @@ def test_an_option_takes_a_choice_of_the_query_and_a_time_of_the_scope(two_steps
     assert roofline(two_steps, "--from", "shapes") == (f'{header}{of_late}"aten::mm",2,\n"aten::mm",2,\n,0,\n', "")
     part, note = roofline(two_steps, "--from", "shapes", "--from", "130ns", "--to", "1ms")
     assert part == f"{header}{of_late},0,\n"
-    assert note.startswith("Scope: from 130ns to 1ms; rows of GPUs by the time of their launch; 1 of 3 ops. ")
+    assert note.startswith("Scope: from 130ns to 1ms; rows of GPUs by the time of their launch; ")
+    assert "; 1 of 3 ops, 2 of 5 kernels. " in note
     assert roofline(two_steps, "--from", "130ns", "--from", "shapes", "--to", "1ms") == (part, note)
     _, note = roofline(two_steps, "--from", "shape")
     assert note == "tracelab: --from 'shape' is neither counters, shapes, both nor a time, such as 350ms\n"
@@ -500,7 +501,7 @@ def test_an_option_takes_a_choice_of_the_query_and_a_time_of_the_scope(two_steps
 def test_a_query_without_its_rows_names_the_choice_whose_rows_the_store_has(two_steps: Path) -> None:
     _, note = roofline(two_steps)
     assert note.startswith("tracelab: roofline needs kernel_metrics, and the store has none; to get them: ")
-    assert note.endswith("; without them: --from shapes, of ops\n")
+    assert note.endswith("; without them: --from shapes, of ops and kernels\n")
 
 
 def test_a_summary_has_the_work_outside_of_its_scope_and_no_advice_on_what_that_leaves_out(two_steps: Path) -> None:
