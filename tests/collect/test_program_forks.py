@@ -55,7 +55,7 @@ def test_children_of_an_open_window_profile_train_and_exit_by_their_own_codes(tm
     assert (result.status, result.error) == ("ok", None), log.exists() and log.read_text()
     assert (recorded_steps(result), names(result)["aten::addmm"]) == ([1, 2, 3, 4, 5, 6, 7], 8)
     assert [row["step"] for row in step_rows(result)] == [1, 2, 3, 4, 5, 6, 7]
-    assert result.note == "left out 1 recording of other processes without a rank of their own"
+    assert result.note == "left out 1 recording of other processes without a rank of their own (forked.py)"
 
 
 @pytest.mark.usefixtures("_forked_programs")
@@ -111,6 +111,10 @@ def test_the_recording_with_most_steps_of_a_rank_is_kept_and_the_others_are_coun
         "late; left out 2 recordings of other processes without a rank of their own",
     )
     assert "note" not in choose_records(records[:1])[0]
+    inference = [process_record(pid, 0, ops=20, program="infer.py") for pid in (6, 7)]
+    assert [choose_records([*each, inference[0]])[0]["note"] for each in ([records[2]], inference[1:])] == [
+        "left out 1 recording of other processes without a rank of their own (infer.py)"
+    ] * 2
     lost = process_record(5, 9, files=[])  # by os._exit
     assert [choose_records([lost, other])[0]["pid"] for other in records[:3]] == [5, 2, 3]
 

@@ -297,10 +297,12 @@ def test_a_disk_that_fills_up_is_the_status_and_leaves_no_half_trace(tmp_path: P
     result = record_loop(tmp_path, each="resource.setrlimit(resource.RLIMIT_FSIZE, (16384, 16384))", steps=40)
     assert (result.status, result.error) == (
         "failed",
-        "a file in the scratch folder (TMPDIR) reached the file size limit; raise it (ulimit -f) and run again",
+        "a file in the scratch folder (TMPDIR) reached the file size limit; raise it (ulimit -f) and run again; "
+        "its recording is lost",
     )
     assert not list(result.folder.glob("*trace*"))
-    assert described(result)["ranks"]["0"]["steps"] == 40
+    rank = described(result)["ranks"]["0"]
+    assert (rank["steps"], rank["recorded_steps"], rank["windows"]) == (40, 0, 0)
 
 
 def test_data_loading_processes_are_not_recorded(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 
+from tracelab.collect.disk_errors import KeptTraceError
 from tracelab.collect.recording.owner import call_on_main_thread
 from tracelab.collect.recording.recorder import Recorder
 from tracelab.collect.recording.step_times import StepTimes
@@ -107,6 +108,24 @@ def test_the_start_of_a_program_is_no_recorded_step(*, in_block: bool, recorded:
         recorder.step()
     recorder.finish()
     assert (recorder.steps, recorder.recorded_steps) == (3, recorded)
+
+
+@pytest.mark.parametrize(("kept", "lost"), [(False, "; recording 2 is lost"), (True, "")])
+def test_the_steps_of_a_recording_that_cannot_be_saved_do_not_count(*, kept: bool, lost: str) -> None:
+    class Full(Log):
+        """A disk with space for one recording."""
+
+        def save(self, first_step: int | None) -> None:
+            if first_step != 1:
+                raise KeptTraceError if kept else OSError
+
+    log: Any = Full()
+    recorder = Recorder(Window(wait=1, active=2, cycles=3), log, StepTimes(lambda: log))
+    recorder.begin()
+    for _ in range(9):
+        recorder.step()
+    recorder.finish()
+    assert (recorder.recorded_steps, recorder.windows, recorder.lost) == (2, 1, lost)
 
 
 def test_a_program_that_ends_in_another_thread_at_the_end_of_a_step_is_saved() -> None:

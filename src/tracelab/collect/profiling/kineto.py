@@ -77,6 +77,7 @@ class Kineto:
         self._is_recording = False
         self._ops: dict[tuple[str, str], dict[str, Any]] = {}
         self.files: list[dict[str, Any]] = []
+        self.ops = 0
         self.kernels = 0
         self.copies = 0
         self._note: str | None = None
@@ -84,7 +85,12 @@ class Kineto:
 
     def describe(self, note: str | None = None) -> dict[str, Any]:
         """Return what was recorded as entries of an outcome; `note` goes before those of export and teardown."""
-        entries: dict[str, Any] = {"files": self.files, "kernels": self.kernels, "copies": self.copies}
+        entries: dict[str, Any] = {
+            "files": self.files,
+            "ops": self.ops,
+            "kernels": self.kernels,
+            "copies": self.copies,
+        }
         notes = "; ".join(filter(None, (note, self._note, self._teardown.note)))
         return entries | ({"note": notes} if notes else {})
 
@@ -149,6 +155,7 @@ class Kineto:
         with disk_errors.keep_where_full(plain, f"trace-of-{self._folder.name}-{target.stem}"):
             write_gzip(plain, target)
         plain.unlink()
+        self.ops += checked.ops
         self.kernels += checked.kernels
         self.copies += checked.copies
         self.files.append({"file": target.name, "exporter": exporter, "events": checked.categories.total()})

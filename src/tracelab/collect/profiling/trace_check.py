@@ -32,6 +32,11 @@ class TraceCheck:
         """Memory copies and memsets on a GPU."""
         return self.categories["gpu_memcpy"] + self.categories["gpu_memset"]
 
+    @property
+    def ops(self) -> int:
+        """Operators of torch that ran on the CPU side."""
+        return self.categories["cpu_op"]
+
 
 def check_trace(path: Path) -> TraceCheck:
     """Parse a trace of the form {…, "traceEvents": […], …} event by event."""

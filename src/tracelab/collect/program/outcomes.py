@@ -48,8 +48,8 @@ class ProgramEnd:
 def choose_records(records: Iterable[Record]) -> dict[int, Record]:
     """Return the record of each rank: of several processes that train, one that recorded, with most steps.
 
-    Where any process knows its rank, those that do not are launchers and helpers. A note counts the recordings of
-    training that are left out.
+    Where any process knows its rank, those that do not are launchers and helpers. A note counts the recordings that are
+    left out, of training or of any other op, and names their programs.
     """
     known = list(_mark_replaced(records))
     if any(record.get("rank_known") for record in known):
@@ -77,7 +77,7 @@ def _note_left_out(records: Sequence[Record]) -> Record:
     """Return the last record, the one that counts, with a note of the others."""
     chosen = records[-1]
     notes = [chosen.get("note"), _REPLACED if chosen.get("replaced") else None]
-    count = 0
+    left_out: list[str] = []
     for record in records[:-1]:
         steps, is_recorded = record.get("steps", 0), bool(record.get("files"))
         if record.get("replaced"):
@@ -85,13 +85,15 @@ def _note_left_out(records: Sequence[Record]) -> Record:
             if record.get("recording"):
                 lost = "whose open window is lost" + (", and the saved ones are left out" if is_recorded else "")
             notes.append(f"{_REPLACED} after {steps} step{'s' * (steps != 1)}, {lost}")
-        elif steps and is_recorded:
-            count += 1
-    if count:
+        elif is_recorded and (steps or record.get("ops") or record.get("kernels")):
+            left_out.append(str(record.get("program") or ""))
+    if left_out:
         whose = (
             "the program that replaced it" if chosen.get("replaced") else "other processes without a rank of their own"
         )
-        notes.append(f"left out {count} recording{'s' * (count != 1)} of {whose}")
+        programs = ", ".join(sorted(set(filter(None, left_out))))
+        named = f" ({programs})" if programs else ""
+        notes.append(f"left out {len(left_out)} recording{'s' * (len(left_out) != 1)} of {whose}{named}")
     note = "; ".join(filter(None, notes))
     return {**chosen, "note": note} if note else chosen
 

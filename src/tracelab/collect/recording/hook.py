@@ -198,7 +198,7 @@ class ProgramRecording:
         if isinstance(self._profiler, ProgramKineto):
             known |= self._profiler.describe(recorder.note)
         if recorder.problem is not None:
-            known["problem"] = self._describe(recorder.problem)
+            known["problem"] = f"{self._describe(recorder.problem)}{recorder.lost}"
         if recorder.times.error is not None:
             known["steps_problem"] = self._describe(recorder.times.error)
         self._record.update(**known | entries)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
+from tracelab.collect.disk_errors import KeptTraceError
 from tracelab.collect.profiling.capture import NoProfiler, Profiler, ProfilerError, step_range_name
 from tracelab.collect.recording.common_start import CommonStart
 from tracelab.collect.recording.owner import Owner, call_on_main_thread
@@ -65,11 +66,13 @@ class Recorder:
         self.steps = 0
         """Steps that have ended."""
         self.recorded_steps = 0
-        """Steps that were recorded from their begin to their end, in all recordings."""
+        """Steps that were recorded from their begin to their end, in all recordings that are saved."""
         self.recorded_ranges: list[list[int]] = []
         """First and last number of such steps that follow each other."""
         self.windows = 0
-        """Recordings that were begun."""
+        """Recordings that were begun, less one that could not be saved."""
+        self.lost = ""
+        """That a recording could not be saved, as the end of a sentence; empty where all were."""
         self.problem: Exception | None = None
         """Why recording failed; the program goes on without it."""
         self.note: str | None = None
@@ -90,6 +93,8 @@ class Recorder:
         self._yielded = False
         self._mark: contextlib.AbstractContextManager[Any] | None = None
         self._mark_name = ""
+        self._whole_steps = range(0)
+        """Numbers of the steps that the open recording has from their begin to their end."""
         self._base_steps = 0
         """Steps at the begin of the program, of the recording, or at the end of the last one."""
         self._base_s = time.monotonic()
@@ -210,7 +215,7 @@ class Recorder:
             is_owner = self._owner.is_current
             if is_owner:
                 if self._mark is not None and self._mark_name != PROGRAM_START:
-                    self._count_recorded(self.steps - 1)
+                    self._whole_steps = range(self._whole_steps.start if self._whole_steps else self.steps - 1, self.steps)
                 self._unmark()
             self.times.end(now_ns, self._overhead_ns)
             self._overhead_ns = 0
@@ -225,12 +230,13 @@ class Recorder:
                 self._begin_window()
             self._plan()
 
-    def _count_recorded(self, step: int) -> None:
-        self.recorded_steps += 1
-        if self.recorded_ranges and self.recorded_ranges[-1][1] == step - 1:
-            self.recorded_ranges[-1][1] = step
-        else:
-            self.recorded_ranges.append([step, step])
+    def _count_recorded(self, steps: range) -> None:
+        """Count the steps of a recording that is saved."""
+        self.recorded_steps += len(steps)
+        if steps and self.recorded_ranges and self.recorded_ranges[-1][1] == steps.start - 1:
+            self.recorded_ranges[-1][1] = steps[-1]
+        elif steps:
+            self.recorded_ranges.append([steps.start, steps[-1]])
 
     def _plan(self) -> None:
         """Set the number of steps at whose end there is something to do; a request may come meanwhile."""
@@ -301,7 +307,7 @@ class Recorder:
             self.is_recording = True
             self._begin_at = None
             self.windows += 1
-            self._next = 0
+            self._whole_steps, self._next = range(0), 0
             self._base_steps, self._base_s = self.steps, time.monotonic()
             with self._as_overhead():  # writing the record takes milliseconds, which are not the step's
                 self._on_change()
@@ -329,15 +335,25 @@ class Recorder:
             if is_cut and self._mark is not None and self._mark_name != PROGRAM_START:
                 self.profiler.note_unfinished(self._mark_name)
             self._unmark()
-            self._call(self._stop_and_save(first))
+            if self._call(self._stop_and_save(first)):
+                self._count_recorded(self._whole_steps)
+            else:
+                self._lose()
 
         if not self._owner.call(stop):
             self.is_recording = False
+            self._lose()
             self.problem = RecordingError(
                 f"the thread {self._owner.name} that is recorded did not come to its next step, which would save it"
             )
         self._base_steps, self._base_s = self.steps, time.monotonic()
         self._call(self._write_progress)
+
+    def _lose(self) -> None:
+        """Count the recording that has ended as lost, unless its trace is kept elsewhere."""
+        if not isinstance(self.problem, KeptTraceError):
+            self.lost = f"; recording {self.windows} is lost" if self.windows > 1 else "; its recording is lost"
+        self.windows -= 1
 
     def _write_progress(self) -> None:
         self.times.flush()
@@ -364,7 +380,7 @@ class Recorder:
                 "began before, did not end it; choose a window of steps, such as wait 1 and active 10"
             )
         self.is_recording = self._prepared = False
-        self.windows, self.recorded_steps, self.recorded_ranges = self.windows - 1, 0, []
+        self.windows -= 1
         if self.problem is None:
             self.note = (
                 f"the program trains in the thread {threading.current_thread().name}: "

@@ -138,9 +138,9 @@ class ScriptRecording:
             outcome |= {"status": name, "error": status.hide_home(text)}
         elif isinstance(problem, OSError):
             name, text = status.status_of_error(problem, self._paths)
-            outcome |= {"status": name, "error": status.hide_home(text)}
+            outcome |= {"status": name, "error": status.hide_home(f"{text}{recorder.lost}")}
         elif problem is not None:
-            outcome |= {"status": "profiler_error", "error": describe_problem(problem)}
+            outcome |= {"status": "profiler_error", "error": f"{describe_problem(problem)}{recorder.lost}"}
         elif not self._profiler.files and not self._settings.window.on_demand:
             steps = f"{recorder.steps} step{'s' * (recorder.steps != 1)}"
             window = self._settings.window.describe()
