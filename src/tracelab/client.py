@@ -341,8 +341,13 @@ class Lab:
 
         Raises UsageError for a wrong run name, and StoreError for a store that cannot be written.
         """
+        from tracelab.collect.folder_lock import find_locks
         from tracelab.ingest import pipeline
 
+        if locks := find_locks(paths):
+            from tracelab.collect.killed_run import finish_killed_runs
+
+            list(finish_killed_runs(locks))
         stored = pipeline.ingest(paths, self.store, run=run, replace=replace)
         rows = [
             {"path": str(file.path), "status": file.status, "run": file.run, "message": file.message}

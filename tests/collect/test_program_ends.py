@@ -21,6 +21,8 @@ from tests.collect.test_program_runs import EXAMPLE, LOOP, record, recorded_step
 from tests.needs import needs_torch
 from tracelab.cli import collect_run, main
 from tracelab.collect import status
+from tracelab.collect.folder_lock import find_locks
+from tracelab.collect.killed_run import finish_killed_runs
 from tracelab.collect.process.launch import ProcessExit
 from tracelab.collect.program import orphan
 from tracelab.collect.program.outcomes import ProgramEnd, program_outcomes
@@ -128,6 +130,32 @@ def test_a_program_ends_with_a_killed_collector_and_its_windows_are_kept(tmp_pat
     assert (content["status"], content["error"]) == ("failed", "tracelab collect was killed, which ends its program")
     assert (content["ranks"]["0"]["steps"], recorded_steps(Result(folder, "failed", None))) == (5, [1, 2])
     wait_until(lambda: not list(temporary.glob("*tracelab-*")))
+    assert not list(folder.glob(".*"))
+
+
+def test_what_is_left_by_a_node_that_crashes_is_kept_and_its_windows_are_shown_before(tmp_path: Path) -> None:
+    script = tmp_path / "loop.py"
+    script.write_text(LOOP.format(steps=8, each="pass", after="print(os.getpid(), flush=True); time.sleep(600)"))
+    command = [sys.executable, "-m", "tracelab", "collect", "run", "--out", str(tmp_path), "--run", "r"]
+    command += ["--wait", "1", "--active", "2", "--", sys.executable, str(script)]
+    folder = tmp_path / "r"
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as collector:
+        assert collector.stdout is not None
+        assert collector.stderr is not None
+        program = int(collector.stdout.readline())
+        saved = f"tracelab: {folder}: saved rank0.pt.trace.json.gz, "
+        assert any(line.startswith(saved) for line in collector.stderr)
+        assert recorded_steps(Result(folder, "not_run", None)) == [1, 2]
+        others = Path(f"/proc/{collector.pid}/task/{collector.pid}/children").read_text().split()
+        collector.send_signal(signal.SIGSTOP)  # nothing is left to end the program or to finish the folder
+        for pid in (*map(int, others), collector.pid):
+            os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not is_running(program))
+    assert len(list(finish_killed_runs(find_locks([tmp_path])))) == 1
+    content = json.loads((folder / "run.json").read_text())
+    rank = content["ranks"]["0"]
+    assert (content["status"], rank["steps"], rank["recorded_steps"], rank["windows"]) == ("failed", 8, 2, 1)
+    assert recorded_steps(Result(folder, "failed", None)) == [1, 2]
     assert not list(folder.glob(".*"))
 
 

@@ -1,5 +1,6 @@
 """Files of a run folder are whole or absent, and a folder belongs to one run at a time."""
 
+import contextlib
 import fcntl
 import gzip
 import json
@@ -14,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from tracelab.collect.folder_lock import LOCK
+from tracelab.collect.run_end import finish_run
 from tracelab.collect.run_folder import (
-    LOCK,
     JsonLines,
     atomic_file,
     claim_run_folder,
@@ -29,9 +31,9 @@ from tracelab.collect.sweep.state import is_running
 from tracelab.errors import UsageError
 
 
-def run_json(folder: Path, status: str) -> None:
+def run_json(folder: Path, status: str, **entries: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / "run.json", {"tracelab": "run/1", "run": folder.name, "status": status})
+    write_json(folder / "run.json", {"tracelab": "run/1", "run": folder.name, "status": status} | entries)
 
 
 def test_a_file_that_fails_on_the_way_leaves_the_old_one(tmp_path: Path) -> None:
@@ -64,12 +66,56 @@ def test_a_compressed_file_holds_the_same(tmp_path: Path) -> None:
     assert gzip.decompress((tmp_path / "a.gz").read_bytes()) == b"x" * 5_000_000
 
 
-def test_a_run_that_never_ended_is_taken_over_with_all_that_it_left(tmp_path: Path) -> None:
+def test_a_run_that_recorded_nothing_is_replaced(tmp_path: Path) -> None:
     run_json(tmp_path / "r", "not_run")
-    (tmp_path / "r" / "steps.rank0.jsonl").write_text("half")
+    (tmp_path / "r" / "host_samples.0.jsonl").write_text("half")
     with claim_run_folder(tmp_path / "r", force=False):
         assert sorted(path.name for path in (tmp_path / "r").iterdir()) == [".reserve", ".running"]
-    assert list((tmp_path / "r").iterdir()) == []
+    assert [path.name for path in tmp_path.glob("*/**")] == ["r"]
+
+
+def test_what_killed_runs_recorded_is_set_aside_and_that_is_reported(tmp_path: Path) -> None:
+    lines: list[str] = []
+    for rows in (1, 2):
+        run_json(tmp_path / "r", "not_run")
+        (tmp_path / "r" / "steps.rank0.jsonl").write_text("{}\n" * (1 + rows))
+        with claim_run_folder(tmp_path / "r", force=False, report=lines.append):
+            assert sorted(path.name for path in (tmp_path / "r").iterdir()) == [".reserve", ".running"]
+        kept = tmp_path / f"r-killed-{rows}"
+        content = read_run_json(kept) or {}
+        assert (content["run"], content["status"], content["killed"]) == (kept.name, "failed", True)
+        assert content["ranks"]["0"]["steps"] == rows
+        assert sorted(path.name for path in kept.iterdir()) == ["run.json", "steps.rank0.jsonl"]
+        assert lines[-1] == f"{tmp_path / 'r'}: had what a killed run recorded, which is now {kept}"
+
+
+@pytest.mark.parametrize(("force", "entries"), [(True, {}), (False, {"sweep": "s"})])
+def test_a_killed_run_is_replaced_by_force_and_in_a_sweep(
+    tmp_path: Path, *, force: bool, entries: dict[str, str]
+) -> None:
+    run_json(tmp_path / "r", "not_run", **entries)
+    (tmp_path / "r" / "steps.rank0.jsonl").write_text("half")
+    with claim_run_folder(tmp_path / "r", force=force):
+        pass
+    assert [path.name for path in tmp_path.glob("*/**")] == ["r"]
+
+
+@pytest.mark.parametrize(("number", "is_refused"), [(signal.SIGTERM, False), (signal.SIGINT, True)])
+def test_a_run_that_a_scheduler_ended_is_set_aside_and_one_that_its_user_ended_is_refused(
+    tmp_path: Path, number: int, *, is_refused: bool
+) -> None:
+    run_json(tmp_path / "r", "not_run")
+    (tmp_path / "r" / "steps.rank0.jsonl").write_text("{}")
+    description = json.loads((tmp_path / "r" / "run.json").read_text()) | {
+        **dict.fromkeys(("profiler", "gpus", "gpu", "pin_memory")),
+        **{name: {} for name in ("axes", "environment", "versions", "capture")},
+    }
+    (tmp_path / "r" / ".outcomes").mkdir()  # of tracelab.record, where other ranks vanished
+    finish_run(tmp_path / "r", description, {0: {"status": "failed"}}, number)
+    refusal = pytest.raises(UsageError, match="finished run") if is_refused else contextlib.nullcontext()
+    with refusal, claim_run_folder(tmp_path / "r", force=False):
+        pass
+    assert (tmp_path / "r-killed-1").exists() != is_refused
 
 
 def test_a_run_that_ended_stays(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ import pytest
 import tracelab
 from tests.collect.test_program_runs import described, names, recorded_steps, step_rows
 from tests.needs import needs_torch
+from tracelab.collect.folder_lock import find_locks
+from tracelab.collect.killed_run import finish_killed_runs
 from tracelab.collect.run_end import Result
 from tracelab.errors import UsageError
 
@@ -126,6 +128,28 @@ def test_a_block_in_which_os_exit_ends_the_process_is_kept(run_case) -> None:
     result = run_case("exit")
     assert (result.status, result.error) == ("failed", "ended with exit code 3")
     assert (recorded_steps(result), len(step_rows(result))) == ([0, 1, 2, 3, 4], 5)
+
+
+def test_a_block_in_which_sigterm_ends_the_process_is_kept(run_case) -> None:
+    result = run_case("terminated")
+    assert (result.status, result.error, described(result)["killed"]) == ("failed", "ended by SIGTERM", True)
+    traces = [f"rank0.step{step}.pt.trace.json.gz" for step in (1, 4)]
+    assert [recorded_steps(result, name) for name in traces] == [[1, 2], [4]]
+    assert not list(result.folder.glob(".*"))
+
+
+def test_a_killed_block_has_that_as_status_and_names_the_window_that_is_lost(tmp_path: Path, run_script) -> None:
+    errors = run_script(str(SCRIPT), str(tmp_path), "killed")
+    folder = tmp_path / "killed"
+    saved = f"tracelab: {folder}: saved rank0.step1.pt.trace.json.gz, "
+    assert [line.startswith(saved) for line in errors.splitlines() if line.startswith("tracelab")] == [True], errors
+    assert len(list(finish_killed_runs(find_locks([folder])))) == 1
+    result = Result(folder, "failed", None)
+    content = described(result)
+    assert (content["status"], content["error"].startswith("killed, with all of its processes, ")) == ("failed", True)
+    assert "; its recording is lost, " in content["error"]
+    assert (content["ranks"]["0"]["windows"], recorded_steps(result, "rank0.step1.pt.trace.json.gz")) == (1, [1, 2])
+    assert not list(folder.glob(".*"))
 
 
 def test_a_block_that_ends_before_its_window_has_that_as_status(run_case) -> None:

@@ -41,7 +41,7 @@ def test_what_a_run_that_still_records_keeps_in_hidden_folders_is_left_out(tmp_p
 
 
 def test_what_collect_writes_for_people_is_left_out(tmp_path):
-    for name in ("run.json", "rank0.log", "rank12.log", "steps.rank0.jsonl"):
+    for name in ("run.json", "record", "rank0.log", "rank12.log", "steps.rank0.jsonl"):
         (tmp_path / name).write_text("{}")
     (tmp_path / "sweep.json").write_text('{\n "tracelab": "sweep/1",\n')
     assert [path.name for path in expand_paths([tmp_path], tmp_path / "lab")] == ["run.json", "steps.rank0.jsonl"]
@@ -57,6 +57,6 @@ def test_results_of_a_gpu_check_are_left_out_where_both_json_files_are_there(tmp
 
 
 def test_files_of_such_names_are_sources_where_collect_did_not_write_them(tmp_path):
-    for name in ("rank0.log", "sweep.json"):
+    for name in ("rank0.log", "record", "sweep.json"):
         (tmp_path / name).write_text("{}")
-    assert [path.name for path in expand_paths([tmp_path], tmp_path / "lab")] == ["rank0.log", "sweep.json"]
+    assert [path.name for path in expand_paths([tmp_path], tmp_path / "lab")] == ["rank0.log", "record", "sweep.json"]

@@ -75,9 +75,15 @@ def command(
     # pa.set_memory_pool would not reach the writer of Parquet.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
+    from tracelab.collect.folder_lock import find_locks
     from tracelab.ingest.pipeline import ingest
     from tracelab.schema import store_address
 
+    if locks := find_locks(paths):
+        from tracelab.collect.killed_run import finish_killed_runs
+
+        for line in finish_killed_runs(locks):
+            print_lines(line, err=True)
     with progress_bar(visible=sys.stderr.isatty() and not quiet) as progress:
         report = ingest(
             paths, store_address(store), run=run, jobs=jobs, replace=replace, progress=progress, cluster=cluster

@@ -3,6 +3,7 @@
 import contextlib
 import shlex
 import shutil
+import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +11,9 @@ from typing import Any
 
 from tracelab import temp_folders
 from tracelab.collect import status
+from tracelab.collect.folder_lock import undo_at_end
 from tracelab.collect.recording.steps_apart import describe_steps_apart
-from tracelab.collect.run_folder import RUN_JSON, release_reserve, undo_at_end, write_json
+from tracelab.collect.run_folder import KILLED, RUN_JSON, release_reserve, write_json
 from tracelab.collect.run_json import final_run_json
 from tracelab.errors import TracelabError
 from tracelab.foreign_text import escape_lines, strip_control_sequences
@@ -80,6 +82,8 @@ def finish_run(
         and not status.has_gpu_work(outcomes)
     ):
         final_status, error = "no_kernels", "the trace has no GPU work; check that the window covers steps that ran"
+    if interrupted not in (None, signal.SIGINT):
+        description = description | KILLED
     final = final_run_json(description, outcomes) | {"status": final_status, "error": error}
     try:
         write_json(folder / RUN_JSON, final)

@@ -6,22 +6,26 @@ import gzip
 import itertools
 import json
 import os
+import re
 import shutil
-import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
 from tracelab.collect.disk_errors import name_file_in_errors
+from tracelab.collect.folder_lock import LOCK, lock_folder, undo_at_end
 from tracelab.errors import TracelabError, UsageError
 from tracelab.run_names import legal_run_name
 
 RUN_JSON = "run.json"
 RUN_FORMAT = "run/1"
-LOCK = ".running"
-_LOCK_ATTEMPTS, _LOCK_RETRY_S = 5, 0.1
+KILLED = {"killed": True}
+"""Entry of run.json for a run that a signal from outside ended: the next run of its name sets it aside."""
 _RESERVE = ".reserve"
+_RECORDED = re.compile(r"(?:[^.].*\.)?rank\d+\.(?!log$)|ceilings|program\.")
+_LONGEST_NAME = 85
+"""What remains of the name of a run that is set aside; with the rest, it stays within 100 characters."""
 _START_LENGTH = 70
 """What a name has before the time; with that, a number and a profiler it stays within 100 characters."""
 _RESERVE_BYTES = 256 << 10
@@ -111,10 +115,11 @@ def timed_name(out: Path, start: str, now: datetime | None = None) -> str:
 
 
 @contextlib.contextmanager
-def claim_run_folder(folder: Path, *, force: bool) -> Iterator[None]:
+def claim_run_folder(folder: Path, *, force: bool, report: Callable[[str], None] = lambda _: None) -> Iterator[None]:
     """Create, lock and empty the folder of a run, and hold it for the block.
 
-    Replaces a run that never ended, and with `force` one that did; refuses any other folder with files.
+    Sets aside what a killed run recorded, and reports that: the same job may start again. Replaces a run that recorded
+    nothing, a cell of a sweep that never ended, and with `force` any run. Refuses any other folder with files.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -122,22 +127,12 @@ def claim_run_folder(folder: Path, *, force: bool) -> Iterator[None]:
         if folder.exists():
             raise UsageError(f"{folder} is a file, not a run folder; choose another --run") from error
         raise TracelabError(f"{folder}: cannot be created: {error.strerror}; choose another --out") from error
-    with _locked(folder):
-        _empty(folder, force=force)
+    with lock_folder(folder) as write_owner:
+        _empty(folder, force=force, report=report)
+        write_owner()
         _reserve(folder)
         with undo_at_end(lambda: release_reserve(folder)):
             yield
-
-
-@contextlib.contextmanager
-def undo_at_end(undo: Callable[[], object]) -> Iterator[None]:
-    """Call a function at the end of the block; a forked process that leaves the block, too, does not."""
-    own = os.getpid()
-    try:
-        yield
-    finally:
-        if os.getpid() == own:
-            undo()
 
 
 def release_reserve(folder: Path) -> None:
@@ -145,47 +140,53 @@ def release_reserve(folder: Path) -> None:
     (folder / _RESERVE).unlink(missing_ok=True)
 
 
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    path = folder / LOCK
-    with path.open("w") as file:
-        if not _lock(file):
-            raise UsageError(f"{folder}: another process is writing a run there; wait for it or choose another --run")
-        os.set_inheritable(file.fileno(), True)  # noqa: FBT003  ranks that outlive this process keep the lock
-        with undo_at_end(lambda: path.unlink(missing_ok=True)):
-            yield
-
-
-def _lock(file: IO[str]) -> bool:
-    """Return whether this process locked the file. A sweep that reads the state may hold it for a moment."""
-    import fcntl
-
-    for _ in range(_LOCK_ATTEMPTS):
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(_LOCK_RETRY_S)
-        except OSError:  # a file system without locks
-            return True
-        else:
-            return True
-    return False
-
-
-def _empty(folder: Path, *, force: bool) -> None:
+def _empty(folder: Path, *, force: bool, report: Callable[[str], None]) -> None:
     old = [path for path in folder.iterdir() if path.name != LOCK]
     if not old:
         return
     run = read_run_json(folder)
     if run is None and any(path.name != RUN_JSON and not path.name.startswith(".") for path in old):
         raise UsageError(f"{folder}: contains files other than a tracelab run; choose another --run")
-    if run is not None and run.get("status") != "not_run" and not force:
+    is_kept = run is not None and not run.get("sweep") and not force
+    if run is not None and is_kept and run.get("status") == "not_run":
+        from tracelab.collect.killed_run import finish_killed_run
+
+        finish_killed_run(folder, run)
+        run, old = read_run_json(folder), [path for path in folder.iterdir() if path.name != LOCK]
+    if run is not None and is_kept and run.get("killed") and any(map(_is_recorded, old)):
+        report(f"{folder}: had what a killed run recorded, which is now {_set_aside(folder, run)}")
+        return
+    if run is not None and run.get("status") != "not_run" and not run.get("killed") and not force:
         raise UsageError(f"{folder}: contains a finished run ({run.get('status')}); add --force to replace it")
     for path in old:
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
+        _delete(path)
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _is_recorded(path: Path) -> bool:
+    """Whether a run recorded this: a trace, steps, or other measurements of a rank or of the machine."""
+    return _RECORDED.match(path.name) is not None
+
+
+def _set_aside(folder: Path, run: dict[str, Any]) -> Path:
+    """Move the run in a folder, which stays and is locked, into a new folder beside it, and return that."""
+    start = folder.name[:_LONGEST_NAME]
+    numbered = (folder.with_name(f"{start}-killed-{number}") for number in itertools.count(1))
+    target = next(path for path in numbered if not path.exists())
+    target.mkdir()
+    write_json(target / RUN_JSON, run | {"run": target.name})
+    for path in folder.iterdir():
+        if not path.name.startswith(".") and path.name != RUN_JSON:
+            path.rename(target / path.name)
+        elif path.name != LOCK:
+            _delete(path)
+    return target
 
 
 def _reserve(folder: Path) -> None:

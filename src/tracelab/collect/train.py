@@ -51,7 +51,7 @@ def train(settings: Settings, report: Callable[[str], None] = lambda _: None) ->
     with contextlib.ExitStack() as held:
         is_first = placement.ranks[0] == 0
         if is_first:
-            held.enter_context(claim_run_folder(folder, force=placement.settings.force))
+            held.enter_context(claim_run_folder(folder, force=placement.settings.force, report=report))
             description = rendezvous.gather_ranks(
                 folder, placement, initial_run_json(placement.settings, workload, placement, folder.name)
             )

@@ -37,7 +37,7 @@ EXPORT_SUFFIXES = {
 }
 """By a report's suffix: what follows its stem in the name of its export. Both are one recording."""
 
-RUN_JSON, SWEEP_JSON, RANK_LOG = "run.json", "sweep.json", re.compile(r"rank\d+\.log")
+RUN_JSON, SWEEP_JSON, REQUEST, RANK_LOG = "run.json", "sweep.json", "record", re.compile(r"rank\d+\.log")
 """Names in the folders that `tracelab collect` writes."""
 
 _GPU_CHECK_JSON = frozenset({"checks.json", "facts.json"})
@@ -241,10 +241,10 @@ def _has_export(name: str, siblings: Collection[str]) -> bool:
 
 
 def is_for_people(name: str, siblings: Collection[str]) -> bool:
-    """Whether this is the printed output of a rank of a run folder, or a result of `make gpu-check`, by its name."""
+    """Whether this is by its name a rank's output or a request in a run folder, or a result of `make gpu-check`."""
     if name in _GPU_CHECK:
         return _GPU_CHECK_JSON.issubset(siblings)
-    return RUN_JSON in siblings and RANK_LOG.fullmatch(name) is not None
+    return RUN_JSON in siblings and (name == REQUEST or RANK_LOG.fullmatch(name) is not None)
 
 
 def _is_sweep_list(path: Path) -> bool:

@@ -22,6 +22,8 @@ windows = {
     "error": {},
     "exit": {},
     "late": {"wait": 50, "active": 1},
+    "terminated": {"wait": 1, "active": 2, "cycles": 2},
+    "killed": {"wait": 1, "active": 2, "cycles": 2},
     "cost": {"active": 1},
 }
 
@@ -37,6 +39,8 @@ with tracelab.record(case, out=out, **windows[case]) as r:
             os.kill(os.getpid(), signal.SIGUSR1)
         if case == "error" and step == 5:
             raise MemoryError
+        if case in {"terminated", "killed"} and step == 5:
+            os.kill(os.getpid(), signal.SIGTERM if case == "terminated" else signal.SIGKILL)
         if case == "exit" and step == 5:
             os._exit(3)
         r.step()

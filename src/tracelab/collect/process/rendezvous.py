@@ -17,6 +17,8 @@ RANK_TIMEOUT_S = 120.0
 SHUTDOWN_TIMEOUT_S = GRACE_S + 5.0
 """Time they have once this process received a signal: torchrun and SLURM kill it after 30 s."""
 _POLL_S = 0.2
+OUTCOMES, WORDS = ".outcome.rank*.json", ".word.rank*"
+"""Files in a run folder that ranks exchange; they are gone when it has ended."""
 
 
 class RanksHere(Protocol):
@@ -86,7 +88,7 @@ def join_rank_zero(folder: Path, placement: RanksHere) -> dict[str, Any]:
 
 def write_outcome(folder: Path, rank: int, outcome: dict[str, Any]) -> None:
     """Write the outcome of a rank for rank 0 to collect."""
-    write_json(folder / f".outcome.rank{rank}.json", outcome)
+    write_json(folder / OUTCOMES.replace("*", str(rank)), outcome)
 
 
 def collect_outcomes(
@@ -101,7 +103,7 @@ def collect_outcomes(
     until = time.monotonic() + RANK_TIMEOUT_S
     while missing and time.monotonic() < min([until, *(each.at_s + SHUTDOWN_TIMEOUT_S for each in signals)]):
         for rank in sorted(missing):
-            path = folder / f".outcome.rank{rank}.json"
+            path = folder / OUTCOMES.replace("*", str(rank))
             with contextlib.suppress(OSError, ValueError):
                 outcomes[rank] = json.loads(path.read_bytes())
                 path.unlink()
@@ -117,7 +119,7 @@ def _elsewhere(placement: RanksHere) -> set[int]:
 
 
 def _word_path(folder: Path, rank: int) -> Path:
-    return folder / f".word.rank{rank}"
+    return folder / WORDS.replace("*", str(rank))
 
 
 def _read_word(folder: Path, rank: int) -> str:

@@ -13,15 +13,17 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from tracelab.collect.folder_lock import LOCK
+from tracelab.collect.killed_run import killed_outcomes
 from tracelab.collect.process.launch import GRACE_S, SAVE_S, SAVING
 from tracelab.collect.program.description import describe_end
-from tracelab.collect.program.outcomes import choose_records, collect_files, kept_entries
+from tracelab.collect.program.outcomes import choose_records, collect_files
 from tracelab.collect.program.process import recorded_pids
 from tracelab.collect.program.tasks import send_outcomes
 from tracelab.collect.recording.common_start import clear_requests
 from tracelab.collect.recording.process_record import PROCESSES, is_running, read_records
 from tracelab.collect.run_end import finish_run
-from tracelab.collect.run_folder import LOCK, read_run_json
+from tracelab.collect.run_folder import KILLED, read_run_json
 
 _WAIT = 'read _ || exec "$@"'
 """Shell program that waits for a line, and runs its arguments where the input ends without one."""
@@ -81,10 +83,10 @@ def finish_folder(processes: Path) -> None:
         chosen = choose_records(read_records(processes))
         files = collect_files(folder, processes, chosen)
         failed = {"status": "failed", "error": _ERROR}
-        outcomes = {rank: kept_entries(record) | failed for rank, record in chosen.items()}
+        outcomes = killed_outcomes(chosen, _ERROR)
         facts = describe_end(chosen, files)
         if processes.name == PROCESSES:
-            finish_run(folder, description | facts, outcomes or {0: failed}, None)
+            finish_run(folder, description | facts | KILLED, outcomes or {0: failed}, None)
         else:
             task = int(processes.suffix.removeprefix("."))
             send_outcomes(task, folder, outcomes or {task: failed}, facts)

@@ -119,14 +119,19 @@ def program_outcomes(program: ProgramEnd, chosen: Mapping[int, Record]) -> dict[
     if program.end.why == "interrupted":
         for rank, outcome in outcomes.items():
             if outcome["status"] != "ok":
-                lost = _describe_lost(program, chosen.get(rank, {}))
+                lost = _describe_missing(program, chosen.get(rank, {}))
                 outcome |= {"status": "failed", "error": "; ".join(filter(None, (program.end.interruption, lost)))}
     _note_lost_output(program, outcomes)
     _note_missing_recordings(program, outcomes)
     return outcomes
 
 
-def _describe_lost(program: ProgramEnd, record: Record) -> str:
+def describe_lost(record: Record) -> str:
+    """Return that the open window of a process is lost, as the end of a sentence; empty where none was open."""
+    return f"; {_LOST}" if record.get("recording") else ""
+
+
+def _describe_missing(program: ProgramEnd, record: Record) -> str:
     """Return why an interrupted process has no recording; empty where it has one."""
     if program.profiler != "kineto" or record.get("files"):
         return ""
@@ -192,7 +197,7 @@ def _rank_status(program: ProgramEnd, record: Record, code: int | None) -> dict[
 def _status_without_end(program: ProgramEnd, record: Record, code: int | None) -> dict[str, Any]:
     """Return status and error of a process that Python did not end: a signal or exec did."""
     end = program.end
-    lost = f"; {_LOST}" if record.get("recording") else ""
+    lost = describe_lost(record)
     if end.code == 0 and end.why == "itself":
         if record.get("recording"):
             return {"status": "profiler_error", "error": f"{_REPLACED if record.get('replaced') else _LEFT}{lost}"}
@@ -271,14 +276,22 @@ def _explain_no_recording(program: ProgramEnd, outcome: Mapping[str, Any]) -> st
 
 
 def collect_files(folder: Path, processes: Path, chosen: Mapping[int, Record]) -> list[str]:
-    """Move the files of the chosen processes into the run folder, and return their names."""
+    """Move the files of the chosen processes into the run folder, and return their names.
+
+    Those of other processes that were linked there when their windows were over leave it again.
+    """
+    kept = {record["folder"] for record in chosen.values()}
+    for path in processes.glob("*/rank*"):
+        target = folder / path.name
+        if path.parent.name not in kept and target.exists() and target.samefile(path):
+            target.unlink()
     moved = []
-    for record in chosen.values():
-        for path in sorted((processes / record["folder"]).glob("*rank*")):
+    for name in kept:
+        for path in sorted((processes / name).glob("*rank*")):
             if not path.name.startswith("."):  # a part of a file
                 path.replace(folder / path.name)
                 moved.append(path.name)
-    return moved
+    return sorted(moved)
 
 
 def count_gpus(chosen: Sequence[Record]) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 
 from tracelab import temp_folders
 from tracelab.collect import disk_errors, nvidia, status
+from tracelab.collect.folder_lock import lock_folder
 from tracelab.collect.machine import Sampler, list_gpus
 from tracelab.collect.process.launch import (
     Interrupted,
@@ -34,6 +35,7 @@ from tracelab.collect.program.settings import ProgramSettings, name_runs, valida
 from tracelab.collect.program.signals import PASSED_ON, handle_signals
 from tracelab.collect.program.tasks import Task, gather_outcomes, meet, send_outcomes
 from tracelab.collect.program.terminal import follow_size, restore_input
+from tracelab.collect.program.windows import show_windows
 from tracelab.collect.recording.common_start import clear_requests
 from tracelab.collect.recording.process_record import REQUEST, TASK, read_records
 from tracelab.collect.recording.shared_steps import complete_records
@@ -87,7 +89,7 @@ def _run_once(
 ) -> Result:
     with contextlib.ExitStack() as held:
         if task.is_first:
-            held.enter_context(claim_run_folder(folder, force=settings.force))
+            held.enter_context(claim_run_folder(folder, force=settings.force, report=report))
         description = describe_program(settings, profiler, folder.name)
         description["capture"]["window"] = _describe_window(settings, profiler)
         signals = held.enter_context(defer_signals())
@@ -105,7 +107,7 @@ def _run_once(
             held.enter_context(_pass_on_requests(folder / REQUEST))
         if task.is_first:
             held.callback(clear_requests, folder)
-        ran = _run_command(settings, profiler, capture, folder, task, signals)
+        ran = _run_command(settings, profiler, capture, folder, task, signals, report=report)
         return _finish(task, folder, description, ran, signals)
 
 
@@ -172,12 +174,14 @@ def _run_command(
     folder: Path,
     task: Task,
     signals: list[Interrupted],
+    *,
+    report: Callable[[str], None],
 ) -> _ProgramRan:
     """Run the command until it ends."""
     processes, own = task.processes(folder), task.job.rank
     killed_before, interrupted = count_oom_kills(), None
     begun_s = time.monotonic()
-    with scratch_folder() as scratch:
+    with scratch_folder() as scratch, contextlib.ExitStack() as held:
         worker: ProgramWorker | None = None
         end = ProcessExit(0, 1, "itself", "")
         try:
@@ -189,6 +193,7 @@ def _run_command(
             ):
                 _raise_first(signals)
                 task_file = _write_task(settings, profiler, folder, processes, scratch)
+                held.enter_context(lock_folder(processes))()
                 with defer_signals() as late:  # one between a start and its result would lose the program or its end
                     worker = _start(settings, capture, task_file, scratch)
                     watched.enter_context(handle_signals(_passed_on(settings), worker.pass_on))
@@ -196,6 +201,7 @@ def _run_command(
                     watched.enter_context(
                         end_with_collector(worker.process.pid, processes, temp_folders.process_folder())
                     )
+                    watched.enter_context(show_windows(folder, processes, report))
                 _raise_first(late)
                 (end,) = supervise([worker], settings.timeout_s)
         except Interrupted as interruption:

@@ -59,11 +59,12 @@ def gather_outcomes(
     outcomes, facts = dict(outcomes), dict(facts)
     for number, sent in rendezvous.collect_outcomes(folder, task, signals).items():
         outcomes |= {int(rank): each for rank, each in sent.get("ranks", {number: sent}).items()}
-        facts = _join_facts(facts, sent.get("facts", {}))
+        facts = join_facts(facts, sent.get("facts", {}))
     return dict(sorted(outcomes.items())), facts
 
 
-def _join_facts(facts: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
+def join_facts(facts: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
+    """Join what is known of the ranks of two tasks; without those of one, return those of the other."""
     if not facts or not others:
         return facts or others
     expects = {name: sorted({*facts["expects"][name], *others["expects"][name]}) for name in ("ranks", "files")}

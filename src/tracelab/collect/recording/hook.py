@@ -23,13 +23,13 @@ from tracelab.collect.disk_errors import WritePaths, describe_disk_error
 from tracelab.collect.process.launch import SAVING
 from tracelab.collect.recording.common_start import CommonStart
 from tracelab.collect.recording.os_exit import call_before_os_exit
-from tracelab.collect.recording.owner import allow_waking
 from tracelab.collect.recording.process_record import REQUEST, ProcessRecord, create_process_folder
 from tracelab.collect.recording.profilers import KinetoOptions, ProgramKineto, ProgramNvtx, ProgramWithoutProfiler
 from tracelab.collect.recording.ranks import Rank, find_rank
 from tracelab.collect.recording.recorder import ProgramProfiler, Recorder, describe_problem
 from tracelab.collect.recording.shared_steps import SharedStepTimes, open_memory
 from tracelab.collect.recording.step_times import steps_file
+from tracelab.collect.recording.termination import STUCK, Termination
 from tracelab.collect.recording.window import Window
 
 _LAUNCHERS = (
@@ -42,8 +42,6 @@ _recordings: list["ProgramRecording"] = []
 """The recording of this process, once it has one."""
 _handles: list[Any] = []
 """Handles that remove the hooks in optimizers; none where this process is not recorded."""
-_TERMINATION_S = 3.0
-"""Time that a process has after SIGTERM until its main thread executes Python again, and can save the recording."""
 
 
 def is_installed() -> bool:
@@ -122,7 +120,11 @@ class ProgramRecording:
         self._optimizer: weakref.ref[Any] | None = None
         self._ended = False
         self._is_ending = False
-        self._terminated = threading.Event()
+        self._termination = Termination(
+            lambda: self._end(terminated=True),
+            is_busy=lambda: self.recorder.is_busy or self._is_ending,
+            give_up=self._end_unsaved,
+        )
 
     def begin(self) -> None:
         """Write the record, install the hooks, and begin."""
@@ -209,48 +211,16 @@ class ProgramRecording:
 
     def _handle_signals(self) -> None:
         """Save on SIGTERM before the process ends, and record on SIGUSR1, where the program handles neither."""
-        allow_waking()
-        read, write = os.pipe()
-        os.set_blocking(write, False)
-        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-            signal.signal(signal.SIGTERM, self._on_sigterm)
-            before = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-            if before != -1:
-                signal.set_wakeup_fd(before)
-            threading.Thread(target=self._watch_termination, args=(read,), name="tracelab-end", daemon=True).start()
+        self._termination.install()
         if self.recorder.window.on_demand and signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL:
             signal.signal(signal.SIGUSR1, self._on_request)
 
     def _on_request(self, _number: int, _frame: FrameType | None) -> None:
         self.recorder.request()
 
-    def _on_sigterm(self, _number: int, _frame: FrameType | None) -> None:
-        self._terminated.set()
-        if self.recorder.is_busy or self._is_ending:  # this signal interrupts saving: end when that has finished
-            threading.Timer(0.1, os.kill, (self._pid, signal.SIGTERM)).start()
-            return
-        self._end(terminated=True)
-        self._exit_by_sigterm()
-
-    def _exit_by_sigterm(self) -> None:
-        temp_folders.delete_process_folder()  # a signal skips the functions of atexit
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        os.kill(self._pid, signal.SIGTERM)
-
-    def _watch_termination(self, pipe: int) -> None:
-        """End the process where its main thread is in a library and cannot handle SIGTERM: as without this handler."""
-        while number := os.read(pipe, 1):
-            if number[0] != signal.SIGTERM or self._pid != os.getpid():
-                continue
-            if not self._terminated.wait(_TERMINATION_S):
-                lost = "its recording is lost: a library did not return after SIGTERM" if self._is_unsaved else None
-                self._write_record(terminated=True, **({"problem": lost} if lost else {}))
-                temp_folders.delete_process_folder()
-                os.kill(self._pid, signal.SIGKILL)
-
-    @property
-    def _is_unsaved(self) -> bool:
-        return self.recorder.is_recording
+    def _end_unsaved(self) -> None:
+        lost = {"problem": f"its recording is lost: {STUCK}"} if self.recorder.is_recording else {}
+        self._write_record(terminated=True, **lost)
 
     def _end(self, *, terminated: bool = False, error: BaseException | None = None) -> None:
         """Save what was recorded, and write how the process ends."""
@@ -283,9 +253,6 @@ class ProgramRecording:
         with contextlib.suppress(ValueError):  # not the main thread of the parent
             if signal.getsignal(signal.SIGUSR1) == self._on_request:
                 signal.signal(signal.SIGUSR1, signal.SIG_DFL)
-            if signal.getsignal(signal.SIGTERM) == self._on_sigterm:
-                signal.signal(signal.SIGTERM, signal.SIG_DFL)
-                signal.set_wakeup_fd(-1)
 
 
 class _FlaggedKineto(ProgramKineto):

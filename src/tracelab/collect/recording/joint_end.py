@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from tracelab.collect.run_end import Result, finish_run
-from tracelab.collect.run_folder import read_run_json, write_json
+from tracelab.collect.run_folder import KILLED, read_run_json, write_json
 
-_OUTCOMES = ".outcomes"
+OUTCOMES = ".outcomes"
 """Folder in a run folder with the outcomes of the ranks that have ended, until all have."""
 PEERS_S = 10.0
 """Time that rank 0 gives the others, in seconds, before its process ends, and a launcher ends theirs."""
@@ -26,7 +26,7 @@ def finish_rank(folder: Path, rank: int, world_size: int, outcome: dict[str, Any
     Returns the result; None where another rank has written all outcomes, or the last one will. Entries of an outcome
     beside those of a rank: `uses_gpu`.
     """
-    own = folder / _OUTCOMES / f"{rank}.json"
+    own = folder / OUTCOMES / f"{rank}.json"
     is_written = False
     with contextlib.suppress(OSError):
         own.parent.mkdir(exist_ok=True)
@@ -48,7 +48,7 @@ def _write_joint(
     folder: Path, rank: int, world_size: int, outcome: dict[str, Any], *, is_written: bool
 ) -> tuple[int, Result | None]:
     """Write run.json; returns how many ranks have ended, and the result, None where another rank has written all."""
-    outcomes_folder = folder / _OUTCOMES
+    outcomes_folder = folder / OUTCOMES
     with _locked(outcomes_folder):
         description = read_run_json(folder)
         outcomes = _read_outcomes(outcomes_folder) | {rank: outcome}
@@ -62,7 +62,7 @@ def _write_joint(
             "world_size": world_size,
             "gpus": sum(bool(each.get("uses_gpu")) for each in outcomes.values()),
             "expects": {"ranks": list(ranks), "files": sorted(files)},
-        }
+        } | (KILLED if any(each.get("terminated") for each in outcomes.values()) else {})
         result = finish_run(folder, description | facts, all_outcomes, None)
         if len(outcomes) == world_size:
             shutil.rmtree(outcomes_folder, ignore_errors=True)

@@ -69,6 +69,11 @@ def read_records(processes: Path) -> list[dict[str, Any]]:
     return records
 
 
+def open_window(folder: Path, rank: int | str) -> Path:
+    """Return the path of a file that exists in a run folder while a rank of `tracelab.record` records a window."""
+    return folder / f".recording.rank{rank}"
+
+
 def is_running(pid: int) -> bool:
     """Return whether a process of this node runs; one that has ended and waits for its parent does not."""
     try:

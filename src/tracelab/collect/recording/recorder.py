@@ -215,7 +215,9 @@ class Recorder:
             is_owner = self._owner.is_current
             if is_owner:
                 if self._mark is not None and self._mark_name != PROGRAM_START:
-                    self._whole_steps = range(self._whole_steps.start if self._whole_steps else self.steps - 1, self.steps)
+                    self._whole_steps = range(
+                        self._whole_steps.start if self._whole_steps else self.steps - 1, self.steps
+                    )
                 self._unmark()
             self.times.end(now_ns, self._overhead_ns)
             self._overhead_ns = 0

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,15 +16,17 @@ from tracelab.collect import status
 from tracelab.collect.disk_errors import WritePaths
 from tracelab.collect.program.description import describe_program
 from tracelab.collect.program.settings import ProgramSettings, check_detach, name_runs
+from tracelab.collect.program.windows import describe_window
 from tracelab.collect.recording import hook
 from tracelab.collect.recording.common_start import CommonStart, clear_requests
 from tracelab.collect.recording.joint_end import finish_rank
 from tracelab.collect.recording.os_exit import call_before_os_exit
-from tracelab.collect.recording.process_record import REQUEST
+from tracelab.collect.recording.process_record import REQUEST, open_window
 from tracelab.collect.recording.profilers import KinetoOptions, ProgramKineto
 from tracelab.collect.recording.ranks import Rank, find_rank
 from tracelab.collect.recording.recorder import Recorder, describe_problem
 from tracelab.collect.recording.step_times import StepTimes, steps_file
+from tracelab.collect.recording.termination import STUCK, Termination
 from tracelab.collect.recording.window import Window, validate_window
 from tracelab.collect.run_end import scratch_folder
 from tracelab.collect.run_folder import RUN_JSON, claim_run_folder, write_json
@@ -31,6 +34,8 @@ from tracelab.errors import TracelabError, UsageError
 from tracelab.foreign_text import print_lines
 from tracelab.run_names import check_run_name
 
+_TERMINATED = {"status": "failed", "error": "ended by SIGTERM", "collateral": True, "terminated": True}
+_TERMINATED_STUCK = _TERMINATED | {"error": f"ended by SIGTERM, and {STUCK}"}
 _OPTION = re.compile(r"(?<!\S)--([a-z]+(?:-[a-z]+)*)")
 """An option of `tracelab collect run` in an error."""
 
@@ -50,7 +55,9 @@ class ScriptRecording:
             check_detach(self._settings)
         self._held = contextlib.ExitStack()
         self._recorder: Recorder | None = None
-        self._is_entered = False
+        self._is_entered = self._is_ending = False
+        self._reported = 0
+        """Traces that a line was printed about."""
         self.folder: Path | None = None
         """The run folder; None under `tracelab collect run`, which has its own."""
 
@@ -72,7 +79,9 @@ class ScriptRecording:
         self._profiler = ProgramKineto(torch, self._settings.kineto, find_rank, folder, scratch, windows)
         times = StepTimes(lambda: steps_file(folder, folder.name, rank.rank))
         self._versions = hook.describe_versions(torch)
-        recorder = Recorder(self._settings.window, self._profiler, times, begins_with_step=True)
+        recorder = Recorder(
+            self._settings.window, self._profiler, times, on_change=self._show_windows, begins_with_step=True
+        )
         self._recorder = recorder
         self._profiler.call_before_others(recorder.yield_profiler)
         if self._settings.window.on_demand:
@@ -80,6 +89,12 @@ class ScriptRecording:
                 before = signal.signal(signal.SIGUSR1, lambda _number, _frame: recorder.request())
                 self._held.callback(signal.signal, signal.SIGUSR1, before)
         self._held.callback(call_before_os_exit(self._end_block))
+        if threading.current_thread() is threading.main_thread():
+            termination = Termination(
+                lambda: self._end(_TERMINATED), is_busy=self._is_busy, give_up=lambda: self._end_rank(_TERMINATED_STUCK)
+            )
+            termination.install()
+            self._held.callback(termination.remove)
         recorder.begin(folder / REQUEST, common_start=CommonStart(folder, 0, lambda: rank.world_size))
         return self
 
@@ -109,19 +124,50 @@ class ScriptRecording:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._end({}, error)
+
+    def _end(self, end: dict[str, Any], error: BaseException | None = None) -> None:
+        """Save what was recorded, and write the outcome: `end` where a signal ends the process."""
+        if self._recorder is None or self._is_ending or self._pid != os.getpid():  # the run folder is the parent's
+            return
+        self._is_ending = True
+        with self._held:
+            self._recorder.finish()
+            self._end_rank(end, error)
+
+    def _end_rank(self, end: dict[str, Any], error: BaseException | None = None) -> None:
         if self._recorder is None or self.folder is None:
             return
-        if self._pid != os.getpid():  # the run folder is the parent's
+        outcome = self._describe_outcome(self._recorder, error)
+        if end:
+            lost = "its recording is lost" if self._recorder.is_recording else None
+            outcome |= end | {"error": "; ".join(filter(None, (end["error"], outcome.get("error"), lost)))}
+        result = finish_rank(self.folder, self._rank.rank, self._rank.world_size, outcome)
+        if result is not None:
+            _print_line(result.describe())
+        if self._rank.rank == 0:
+            clear_requests(self.folder)
+
+    def _is_busy(self) -> bool:
+        return self._is_ending or (self._recorder is not None and self._recorder.is_busy)
+
+    def _show_windows(self) -> None:
+        """Mark an open window, which a killed process loses, and print a line about those of rank 0 that are over.
+
+        One that ends with the block has the line of that.
+        """
+        if self.folder is None or self._recorder is None:
             return
-        recorder = self._recorder
-        with self._held:
-            recorder.finish()
-            outcome = self._describe_outcome(recorder, error)
-            result = finish_rank(self.folder, self._rank.rank, self._rank.world_size, outcome)
-            if result is not None:
-                print_lines(f"tracelab: {result.describe()}", err=True)
-            if self._rank.rank == 0:
-                clear_requests(self.folder)
+        mark = open_window(self.folder, self._rank.rank)
+        with contextlib.suppress(OSError):
+            if self._recorder.is_recording:
+                mark.touch()
+            else:
+                mark.unlink(missing_ok=True)
+        new = self._profiler.files[self._reported :]
+        if new and not self._rank.rank and not self._is_ending:
+            self._reported += len(new)
+            _print_line(describe_window(self.folder, new))
 
     def _describe_outcome(self, recorder: Recorder, error: BaseException | None) -> dict[str, Any]:
         outcome: dict[str, Any] = {"status": "ok", "steps": recorder.steps, "windows": recorder.windows}
@@ -161,7 +207,8 @@ class ScriptRecording:
             folder = (self._settings.out.expanduser() / name).absolute()
             try:
                 with _name_arguments():
-                    self._held.enter_context(claim_run_folder(folder, force=self._settings.force))
+                    claimed = claim_run_folder(folder, force=self._settings.force, report=_print_line)
+                    self._held.enter_context(claimed)
                 write_json(folder / RUN_JSON, describe_program(self._settings, "kineto", name))
             except (TracelabError, OSError) as error:
                 answer[1] = error
@@ -172,6 +219,10 @@ class ScriptRecording:
             raise answer[1]
         opened: Path = answer[0]
         return opened
+
+
+def _print_line(line: str) -> None:
+    print_lines(f"tracelab: {line}", err=True)
 
 
 @contextlib.contextmanager

@@ -87,9 +87,11 @@ def _complete(record: dict[str, Any], folder: Path, processes: Path, run: str) -
             steps = max(steps, memory[0])
             if "steps_problem" not in record:
                 _write_rows(files, run, record.get("rank", 0), memory)
+    rows = count_rows(files)
+    steps = max(steps, rows + 1 if rows else 0)  # the first step has no row: when it begins is not known
     completed = record | {"steps": steps, "windows": record.get("windows", 0) - bool(record.get("recording"))}
-    missing = steps - _count_rows(files)
-    if missing > 1:  # the first step has no row: when it begins is not known
+    missing = steps - rows
+    if missing > 1:
         lost = "time of the last step is" if missing == 2 else f"times of the last {missing - 1} steps are"  # noqa: PLR2004
         note = f"the {lost} lost, because the process ended abruptly"
         completed["note"] = "; ".join(filter(None, (record.get("note"), note)))
@@ -98,7 +100,7 @@ def _complete(record: dict[str, Any], folder: Path, processes: Path, run: str) -
 
 def _write_rows(folder: Path, run: str, rank: int, memory: Sequence[int]) -> None:
     """Append the rows that only the memory has to the file of steps."""
-    rows = list(_missing_rows(_count_rows(folder), memory))
+    rows = list(_missing_rows(count_rows(folder), memory))
     if not rows:
         return
     if not any(folder.glob(_FILES)):
@@ -122,8 +124,10 @@ def _missing_rows(written: int, memory: Sequence[int]) -> Iterator[str]:
         yield format_step(unix_ns + start_ns, end_ns - start_ns - overhead_ns.get(number, 0), number)
 
 
-def _count_rows(folder: Path) -> int:
-    return sum(max(0, path.read_bytes().count(b"\n") - 1) for path in folder.glob(_FILES))
+def count_rows(folder: Path, rank: int | None = None) -> int:
+    """Return the whole rows of steps in a folder, of one rank or of all."""
+    files = folder.glob(_FILES if rank is None else _FILES.replace("*", str(rank)))
+    return sum(max(0, path.read_bytes().count(b"\n") - 1) for path in files)
 
 
 def _memory_file(folder: Path, process: str) -> Path:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tracelab.collect import settings as options
-from tracelab.collect.run_folder import LOCK, RUN_FORMAT, RUN_JSON, read_run_json, write_json
+from tracelab.collect.folder_lock import LOCK
+from tracelab.collect.run_folder import RUN_FORMAT, RUN_JSON, read_run_json, write_json
 from tracelab.collect.settings import Settings
 from tracelab.collect.sweep.matrix import Cell, Sweep
 from tracelab.collect.sweep.settings_diff import Differences, compare_settings

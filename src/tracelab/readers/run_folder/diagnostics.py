@@ -43,8 +43,9 @@ MESSAGES: Messages = {
     ),
     "not_finished": (
         "info",
-        "The run had not ended when it was read, or it was killed.",
-        "Ingest the folder again after the run has ended; changed files replace the stored ones.",
+        "The run had not ended when it was read, or it was killed on another machine.",
+        "Ingest the folder again after the run has ended, on its machine if it was killed; changed files replace the "
+        "stored ones.",
     ),
     "test_failed": (
         "warning",
