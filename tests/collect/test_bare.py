@@ -67,7 +67,7 @@ def test_a_workload_trains_where_nothing_else_is_installed(tmp_path: Path) -> No
     path.write_text(f"{settings}\n\ndef workload(settings):\n    return lambda: None\n")
     done = bare("collect", "train", str(path), "--device", "cpu", "--steps", "1", "--out", str(tmp_path), "--run", "r")
     folder = tmp_path / "r"
-    last = f"{folder}: ok; 1 step; next: tracelab ingest {folder}"
+    last = f"{folder}: ok; 1 step taken; next: tracelab ingest {folder}"
     assert (done.returncode, done.stderr.splitlines()[-1]) == (0, last)
 
 

@@ -77,7 +77,7 @@ def test_a_thread_that_cannot_save_is_named_and_the_program_ends_as_it_does(tmp_
     result = record_training(tmp_path, program, window=Window(wait=2, active=50))
     assert (result.status, result.error) == (
         "profiler_error",
-        "the thread trainer that is recorded did not come to its next step, which would save it",
+        "the thread trainer that is recorded did not come to its next step, which would save it; its recording is lost",
     )
 
 
