@@ -10,8 +10,8 @@
 -- title = "CPU time breakdown"
 -- needs = ["ops", "api_calls", "annotations", "python_frames"]
 -- show = [
---     "run", "rank", "thread", "data_wait_ns", "api_ns", "op_ns", "communication_ns", "idle_or_unrecorded_ns", "sync_ns",
---     "window_ns",
+--     "run", "rank", "thread", "window_ns", "op_ns", "api_ns", "idle_or_unrecorded_ns", "communication_ns", "data_wait_ns",
+--     "range_ns", "no_work_ns", "sync_ns", "frame_ns", "os_ns",
 -- ]
 -- chart = { kind = "stacked", x = "thread", y = ["communication_ns", "data_wait_ns", "sync_ns", "api_ns", "op_ns", "os_ns", "range_ns", "frame_ns", "idle_or_unrecorded_ns"], labels = { communication_ns = "communication", sync_ns = "synchronization", api_ns = "GPU API", op_ns = "ops", os_ns = "OS calls", range_ns = "ranges", frame_ns = "Python" }, by = "rank", panel = ["run"] }
 -- [params]

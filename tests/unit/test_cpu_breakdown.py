@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from tests.memory import MemoryStore, insert
 from tests.properties import examples
+from tracelab.output.table_view import reduce_columns
+from tracelab.query.library import library
 
 Row = dict[str, object]
 
@@ -120,6 +122,24 @@ def test_each_nanosecond_of_a_thread_counts_for_the_first_part_that_is_open(memo
     assert found == Oracle(tables).rows()
     for parts in found.values():
         assert sum(parts[name] for name in (*PARTS, "idle_or_unrecorded")) == parts["window"]
+
+
+def test_the_columns_of_a_table_add_up_to_the_window_of_a_thread_on_the_cpu(memory: MemoryStore) -> None:
+    def of_ranks(name: str, start_ns: int, dur_ns: int, **columns: object) -> list[dict[str, object]]:
+        row = {"name": name, "pid": 7, "tid": 7, "start_ns": start_ns, "dur_ns": dur_ns} | columns
+        return [row | {"rank": rank} for rank in range(2)]
+
+    store = memory.filled(
+        {
+            "annotations": of_ranks("forward", 0, 40, scope="cpu"),
+            "ops": of_ranks("aten::mm", 10, 15) + of_ranks("aten::mm", 90, 10),
+            "python_frames": of_ranks("f.py(1): g", 40, 30),
+        }
+    )
+    table, notes = reduce_columns(store.query("cpu_breakdown"), library()["cpu_breakdown"].show, "--all shows them")
+    parts = {"op_ns": 25, "idle_or_unrecorded_ns": 20, "range_ns": 25, "frame_ns": 30}
+    assert table.to_pylist()[0] == {"rank": 0, "thread": "main", "window_ns": 100, "no_work_ns": 75} | parts
+    assert notes[0].startswith("In every row above: run = r, api_ns = 0 ns, ")
 
 
 def test_a_rank_with_a_gpu_has_its_devices_and_others_have_none(memory: MemoryStore) -> None:

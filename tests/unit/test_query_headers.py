@@ -419,7 +419,7 @@ def test_every_query_of_the_library_has_a_subject(query: spec.Query) -> None:
         ),
         (
             HEADER.replace("-- [params]", '-- show = ["n", "n"]\n-- [params]'),
-            "q.sql:5: show needs a list of at most 11 different columns",
+            "q.sql:5: show needs a list of at most 14 different columns",
         ),
         (
             HEADER.replace("-- [params]", '-- subject = "gpu"\n-- [params]'),

@@ -36,7 +36,7 @@ _PYTHON_TYPES: dict[ParamType, tuple[type, ...]] = {
 }
 MOST_SHOWN = 8
 """At most so many columns of an answer are in a table, unless others are requested."""
-MOST_LISTED = 11
+MOST_LISTED = MOST_SHOWN + 6
 """At most so many columns are in `show`: a table has the first `MOST_SHOWN` of them that have values."""
 
 _KEYS = {"title", "needs", "chart", "like", "params", "columns", "report", "show", "subject", "hints", "on_cpu"}
