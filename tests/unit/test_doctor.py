@@ -78,6 +78,18 @@ CASES: list[Case] = [
         [("warning", None, 1, "The run ended with status oom: Out of memory.")],
     ),
     (
+        "run_failed",
+        {"runs": [{"status": "not_run"}]},
+        [
+            (
+                "warning",
+                None,
+                1,
+                "The run has no end: it still recorded when it was read, never began, or was killed.",
+            )
+        ],
+    ),
+    (
         "recording_differs",
         {
             "runs": [

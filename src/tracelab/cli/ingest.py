@@ -75,15 +75,10 @@ def command(
     # pa.set_memory_pool would not reach the writer of Parquet.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
-    from tracelab.collect.folder_lock import find_locks
     from tracelab.ingest.pipeline import ingest
     from tracelab.schema import store_address
 
-    if locks := find_locks(paths):
-        from tracelab.collect.killed_run import finish_killed_runs
-
-        for line in finish_killed_runs(locks):
-            print_lines(line, err=True)
+    _finish_killed_runs(paths)
     with progress_bar(visible=sys.stderr.isatty() and not quiet) as progress:
         report = ingest(
             paths, store_address(store), run=run, jobs=jobs, replace=replace, progress=progress, cluster=cluster
@@ -92,6 +87,19 @@ def command(
         print_lines(line, err=True)
     if report.exit_code:
         raise click.exceptions.Exit(report.exit_code)
+
+
+def _finish_killed_runs(paths: tuple[str, ...]) -> None:
+    """Write the status of runs whose processes were killed, before their folders are read."""
+    if all(map(os.path.isfile, paths)):
+        return
+    from tracelab.collect.folder_lock import find_locks
+
+    if locks := find_locks(paths):
+        from tracelab.collect.killed_run import finish_killed_runs
+
+        for line in finish_killed_runs(locks):
+            print_lines(line, err=True)
 
 
 def _start_hashing(paths: tuple[str, ...]) -> None:
