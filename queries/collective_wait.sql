@@ -10,7 +10,7 @@
 -- title = "Waiting in each collective"
 -- needs = ["kernels", "annotations"]
 -- subject = "communication"
--- show = ["run", "number", "rank", "collective", "dur_ns", "wait_ns", "root_wait_ns", "last_rank", "transfer_ns"]
+-- show = ["run", "number", "rank", "collective", "dur_ns", "wait_ns", "root_wait_ns", "last_rank", "transfer_ns", "reason"]
 -- chart = { kind = "grid", x = "number", y = ["wait_ns"], labels = { number = "collective, in the order of first starts" }, by = "rank", panel = ["run"] }
 -- hints = [
 --     { when = "lacks_several_ranks($run) and lacks_cpu_communication($run, null)", text = "no run has several ranks; ingest the traces of all ranks as one run", empty = true },

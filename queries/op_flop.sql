@@ -14,7 +14,7 @@
 -- title = "FLOPs by shapes"
 -- needs = ["ops"]
 -- subject = "roofline"
--- show = ["run", "rank", "op", "shapes", "calls", "gpu_ns", "flop", "achieved_gflop_per_s", "of_peak_ratio"]
+-- show = ["run", "rank", "op", "shapes", "calls", "gpu_ns", "flop", "achieved_gflop_per_s", "of_peak_ratio", "reason"]
 -- chart = { kind = "bars", x = "op", y = ["flop"], by = "run" }
 -- hints = [
 --     { when = "not exists (from ops where input_shapes is not null and matches(run, $run) and matches(rank, $rank))", text = "no FLOPs are known: shapes are not recorded; record them with record_shapes=True of the PyTorch profiler" },

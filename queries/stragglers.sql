@@ -13,7 +13,7 @@
 -- /// query
 -- title = "Stragglers"
 -- needs = ["kernels", "annotations"]
--- show = ["run", "rank", "collectives", "wait_ns", "times_last", "caused_wait_ns", "removable_ns", "persistence"]
+-- show = ["run", "rank", "collectives", "wait_ns", "times_last", "caused_wait_ns", "removable_ns", "persistence", "reason"]
 -- chart = { kind = "bars", x = "rank", y = ["wait_ns", "caused_wait_ns"], by = "run" }
 -- hints = [
 --     { when = "lacks_several_ranks($run) and lacks_cpu_communication($run, null)", text = "no run has several ranks; ingest the traces of all ranks as one run" },

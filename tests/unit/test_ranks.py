@@ -10,6 +10,8 @@ from hypothesis import given
 from tests.memory import MemoryStore
 from tests.properties import examples
 from tests.ranks import kernel, note
+from tracelab.output.table_view import reduce_columns
+from tracelab.query.library import library
 
 
 def rows(memory: MemoryStore, name: str, kernels: list[dict[str, Any]], **values: Any) -> list[dict[str, Any]]:
@@ -131,6 +133,9 @@ def test_one_rank_alone_waits_for_nobody_known(memory: MemoryStore) -> None:
     assert (row["collectives"], row["unmatched"], row["reason"]) == (0, 1, "on one rank, of a group of unknown size")
     unknown = ("chance", "dur_ns", "wait_ns", "exposed_wait_ns", "transfer_ns", "times_last", "caused_wait_ns")
     assert {row[name] for name in unknown} == {None}
+    shown, notes = reduce_columns(memory.query("stragglers"), library()["stragglers"].show, "--all shows them")
+    assert shown.to_pylist() == [{"reason": "on one rank, of a group of unknown size"}]
+    assert notes[0].startswith("In every row above: run = r, rank = 0, collectives = 0, wait_ns = NULL, ")
 
 
 def test_a_rank_that_nothing_connects_is_refused_with_the_reason(memory: MemoryStore) -> None:

@@ -45,6 +45,12 @@ def test_columns_without_information_move_to_one_note() -> None:
     assert notes == ["In every row above: run = a, failed = 0, stream = NULL."]
 
 
+def test_a_reason_that_no_row_has_is_in_no_note() -> None:
+    table, notes = reduce_columns(OPS.append_column("reason", pa.nulls(3, pa.string())), (), "--all shows them")
+    assert table.column_names == ["op", "dur_ns"]
+    assert notes[0] == "In every row above: run = a, failed = 0, stream = NULL."
+
+
 def test_the_time_of_the_run_that_each_row_repeats_moves_to_the_note_where_the_header_lists_it() -> None:
     rows = pa.table({"class": ["gemm", "copy", "idle"], "before_ns": [4, 5, 6], "window_ns": [20, 20, 20]})
     table, notes = reduce_columns(rows, rows.column_names, "")

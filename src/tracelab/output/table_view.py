@@ -78,6 +78,10 @@ def _take_first(rows: pa.Table | pa.RecordBatchReader, limit: int) -> tuple[pa.T
     return pa.Table.from_batches(first, rows.schema), total
 
 
+_REASON = "reason"
+"""Column with the reason why figures of a row are not known: without one there is nothing to note."""
+
+
 def reduce_columns(table: pa.Table, show: Sequence[str], hint: str) -> tuple[pa.Table, list[str]]:
     """Return the table with the columns that matter, and a note on each kind of columns that are left out.
 
@@ -99,7 +103,10 @@ def reduce_columns(table: pa.Table, show: Sequence[str], hint: str) -> tuple[pa.
         if len(selected) == MOST_COLUMNS:
             break
         is_constant = _is_constant(table, index) or (bool(show) and _is_total(table, index))
-        (constant if is_constant else selected).append(index)
+        if not is_constant:
+            selected.append(index)
+        elif names[index] != _REASON:
+            constant.append(index)
     if not selected:
         selected, constant = candidates[:MOST_COLUMNS], []
     notes = []
