@@ -12,6 +12,7 @@ from tokens import RandomTokens, loss_and_accuracy
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
+MODELS = tuple(SIZES)
 TIED = {"model": None, "tied": True, "untied": False}
 initialize, tensor_parallel = decoder_model.initialize, decoder_model.tensor_parallel
 

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 import decoder
 import torch
 from common import weight_dtype
-from decoder_model import Cache, rank_mesh, tensor_parallel
+from decoder_model import SIZES, Cache, rank_mesh, tensor_parallel
+
+MODELS = tuple(SIZES)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,9 @@
 """Options of collect train and collect run that have no effect are refused in one sentence."""
 
 import pytest
+from click.testing import CliRunner
 
+from tracelab.cli import main
 from tracelab.collect.option_effects import check_effects, describe_disabled
 from tracelab.collect.program.settings import ProgramSettings, validate_program
 from tracelab.collect.recording.window import Window
@@ -59,6 +61,27 @@ def refusal(workload, **options):
 def test_each_option_that_a_workload_does_not_read_is_refused(workload):
     refused = {name for name, value in VALUES.items() if "no effect: " in (refusal(workload, **{name: value}) or "")}
     assert refused == VALUES.keys() - READ[workload]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["decoder", "--model", "9b"], "no model of decoder '9b'; did you mean '8b'?"),
+        (["inference", "--model", "x"], "no model of inference 'x'; there are tiny, 135m, 1b, 3b, 8b, 70b."),
+        (["triad", "--set", "foo=1"], "no setting of triad 'foo'; there are elements, repeats."),
+        (["decoder", "--set", "context=x"], "--set context=x: expected int, as in the default 64"),
+    ],
+)
+def test_models_and_settings_that_a_workload_lacks_are_refused_without_a_run_folder(tmp_path, words, message):
+    done = CliRunner().invoke(main, ["collect", "train", *words, "--out", str(tmp_path / "runs")])
+    assert (done.exit_code, done.stderr, list(tmp_path.iterdir())) == (2, f"tracelab: {message}\n", [])
+
+
+def test_the_help_lists_models_and_settings_of_each_workload():
+    text = " ".join(CliRunner().invoke(main, ["collect", "train", "--help"]).stdout.split())
+    assert "gemm --set repeats=4, size=256" in text
+    assert "inference --model tiny, 135m, 1b, 3b, 8b, 70b; --set attention=auto, output=16, prompt=64" in text
+    assert all(f" {name} --" in text for name in SHIPPED)
 
 
 def test_all_such_options_are_in_one_sentence():

@@ -13,6 +13,7 @@ from tracelab.foreign_text import print_lines
 
 if TYPE_CHECKING:
     from tracelab.collect.run_end import Result
+    from tracelab.collect.workloads import Workload
 
 _EPILOG = """\b
 Examples:
@@ -58,7 +59,27 @@ def _kind(hint: Any, about: Any) -> "click.ParamType[Any]":  # noqa: ANN401
     return click.STRING
 
 
-@click.command(epilog=_EPILOG, params=train_options())
+class _TrainCommand(click.Command):
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what each workload has of its own: values of --model, and names of --set with their defaults."""
+        from tracelab.collect.workloads import list_workloads
+
+        with formatter.section("Workloads"):
+            formatter.write_dl([(each.name, _describe_workload(each)) for each in list_workloads().values()])
+        super().format_epilog(ctx, formatter)
+
+
+def _describe_workload(workload: "Workload") -> str:
+    own = [f"{name}={workload.defaults[name]}" if name in workload.defaults else name for name in sorted(workload.own)]
+    parts = [
+        f"--model {', '.join(workload.models)}" if workload.models else "",
+        f"--model {workload.default_model} or another" if workload.default_model and not workload.models else "",
+        f"--set {', '.join(own)}" if own else "",
+    ]
+    return "; ".join(filter(None, parts)) or workload.about.split("\n")[0]
+
+
+@click.command(cls=_TrainCommand, epilog=_EPILOG, params=train_options())
 @click.argument("workload")
 def command(**values: Any) -> None:  # noqa: ANN401  one for each field of Settings
     """Run WORKLOAD and write a run folder: settings, steps, memory, samples of the machine, and traces.

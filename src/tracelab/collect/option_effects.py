@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from tracelab.collect.settings import Settings, non_default_options
-from tracelab.collect.workloads import Workload
+from tracelab.collect.workloads import Workload, check_model_and_settings
 from tracelab.errors import UsageError
 
 _FIELDS = ("model", "data", "data_root", "image_size")
@@ -17,7 +17,8 @@ _OF_TRAINING = (
 
 
 def check_effects(settings: Settings, workload: Workload) -> None:
-    """Raise UsageError for options that the workload does not read."""
+    """Raise UsageError for options that the workload does not read, and for values that it does not have."""
+    check_model_and_settings(workload, settings.model, settings.set)
     unread = _unread_options(settings, workload)
     if unread:
         names = " and ".join(map(_spell, unread))

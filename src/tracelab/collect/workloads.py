@@ -4,7 +4,8 @@ import ast
 import importlib
 import importlib.util
 import sys
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,10 @@ class Workload:
     lists_options: bool = True
     """Whether these are all: a class that is imported, or derived from another one, may have more."""
     default_model: str | None = None
+    models: tuple[str, ...] = ()
+    """Values of --model, where the file defines `MODELS`; others are those of a library."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Defaults of the fields of its Settings that are literals."""
 
     @property
     def own(self) -> frozenset[str]:
@@ -80,7 +85,52 @@ def _inspect(path: Path) -> Workload:
     model = defaults.get("model")
     default = str(model.value) if isinstance(model, ast.Constant) and model.value is not None else None
     about = ast.get_docstring(tree) or ""
-    return Workload(path.stem, path, about, frozenset(parts), frozenset(defaults), _lists_options(tree), default)
+    literals = {name: ast.literal_eval(each) for name, each in defaults.items() if isinstance(each, ast.Constant)}
+    return Workload(
+        path.stem,
+        path,
+        about,
+        frozenset(parts),
+        frozenset(defaults),
+        _lists_options(tree),
+        default,
+        _find_models(tree, path),
+        literals,
+    )
+
+
+def _find_models(tree: ast.Module, path: Path) -> tuple[str, ...]:
+    """Return the keys of the dict in `MODELS = tuple(DICT)`, which the file defines or imports from its neighbor."""
+    match _assigned(tree, "MODELS"):
+        case ast.Call(func=ast.Name(id="tuple"), args=[ast.Name(id=name)]):
+            pass
+        case _:
+            return ()
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    home = next((node.module for node in imports if name in {alias.name for alias in node.names}), None)
+    neighbor = path.with_name(f"{home}.py")
+    listed = _assigned(ast.parse(neighbor.read_bytes()) if home and neighbor.is_file() else tree, name)
+    keys = listed.keys if isinstance(listed, ast.Dict) else []
+    return tuple(str(key.value) for key in keys if isinstance(key, ast.Constant))
+
+
+def _assigned(tree: ast.Module, name: str) -> ast.expr | None:
+    """Return what is assigned to a name of a module."""
+    assigned = [node for node in tree.body if isinstance(node, ast.Assign)]
+    return next((node.value for node in assigned if name in {each.id for each in _names(node)}), None)
+
+
+def check_model_and_settings(workload: Workload, model: str | None, own: Mapping[str, str]) -> None:
+    """Raise UsageError for a model, a name or a value in --set that the workload is known not to have."""
+    if model is not None and workload.models and model not in workload.models:
+        raise UsageError(suggest_name(f"model of {workload.name}", model, workload.models))
+    if not workload.lists_options:
+        return
+    for name, text in own.items():
+        if name not in workload.own:
+            raise UsageError(suggest_name(f"setting of {workload.name}", name, sorted(workload.own) or ("none",)))
+        if workload.defaults.get(name) is not None:
+            _parse_value(name, text, workload.defaults[name])
 
 
 def _lists_options(tree: ast.Module) -> bool:
@@ -91,11 +141,11 @@ def _lists_options(tree: ast.Module) -> bool:
 def _settings_defaults(tree: ast.Module) -> dict[str, ast.expr | None]:
     """Return the default of each field of the class Settings."""
     return {
-        field.target.id: field.value
+        each.target.id: each.value
         for node in tree.body
         if isinstance(node, ast.ClassDef) and node.name == "Settings"
-        for field in node.body
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        for each in node.body
+        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
     }
 
 
