@@ -60,7 +60,7 @@
 -- [[report.findings]]
 -- when = "cause = 'compute' and slow_classes = classes and classes > 1 and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "charged_ns"
--- cost = { ns = "charged_ns", rows = "cause = 'compute' and slow_classes = classes and classes > 1", adds = ["rank"], topics = ["waiting"], detail = 3, joins = true }
+-- cost = { ns = "charged_ns", rows = "cause = 'compute' and slow_classes = classes and classes > 1", adds = ["rank"], topics = ["waiting"], detail = 4, joins = true }
 -- next = "rank_balance"
 -- text = "{where} is late because its GPU is slow: it computes for {slowdown_factor} times the median of the ranks, and longer in all of its {classes} classes of kernels ({details}). The others wait for it[, most of all in {late_steps}]."
 -- step = "late_step"
@@ -69,7 +69,7 @@
 -- [[report.findings]]
 -- when = "cause = 'compute' and slowdown_factor > 1.02 and (slow_classes < classes or classes < 2) and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "charged_ns"
--- cost = { ns = "charged_ns", rows = "cause = 'compute' and slowdown_factor > 1.02 and (slow_classes < classes or classes < 2)", adds = ["rank"], topics = ["waiting"], detail = 3, joins = true }
+-- cost = { ns = "charged_ns", rows = "cause = 'compute' and slowdown_factor > 1.02 and (slow_classes < classes or classes < 2)", adds = ["rank"], topics = ["waiting"], detail = 4, joins = true }
 -- next = "rank_balance"
 -- text = "{where} is late because its kernels take longer than those of the others, which wait for it[, most of all in {late_steps}]: {details}."
 -- step = "late_step"
@@ -77,7 +77,7 @@
 -- [[report.findings]]
 -- when = "cause = 'compute' and slowdown_factor <= 1.02 and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "charged_ns"
--- cost = { ns = "charged_ns", rows = "cause = 'compute' and slowdown_factor <= 1.02", adds = ["rank"], topics = ["waiting"], detail = 3, joins = true }
+-- cost = { ns = "charged_ns", rows = "cause = 'compute' and slowdown_factor <= 1.02", adds = ["rank"], topics = ["waiting"], detail = 4, joins = true }
 -- next = "step_lateness"
 -- text = "{where} still computes when the others enter collectives and wait for it, though in all it computes no longer than they do ({slowdown_factor} times the median): it does the same work later, or in another order[; they wait most of all in {late_steps}]."
 -- step = "late_step"
@@ -85,7 +85,7 @@
 -- [[report.findings]]
 -- when = "cause = 'host' and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "charged_ns"
--- cost = { ns = "charged_ns", rows = "cause = 'host'", adds = ["rank"], topics = ["waiting"], detail = 3, joins = true }
+-- cost = { ns = "charged_ns", rows = "cause = 'host'", adds = ["rank"], topics = ["waiting"], detail = 4, joins = true }
 -- next = "cpu_breakdown"
 -- text = "{where} is late because its CPU side launches work later than those of the others, which wait for it[, most of all in {late_steps}]."
 -- step = "late_step"
@@ -93,7 +93,7 @@
 -- [[report.findings]]
 -- when = "cause = 'data' and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "charged_ns"
--- cost = { ns = "charged_ns", rows = "cause = 'data'", adds = true, topics = ["waiting"], detail = 3, adds_to = "data_loader_wait" }
+-- cost = { ns = "charged_ns", rows = "cause = 'data'", adds = true, topics = ["waiting"], detail = 4, adds_to = "data_loader_wait" }
 -- next = "data_loader_wait"
 -- text = "{where} is late because it waits for its data loader[, in all {loader_ns} longer than the median of the ranks]; the others wait for it[, longest in step {late_step}]."
 -- every = "{where} are waits for data, during which the other ranks wait, too[, longest for rank {rank} in step {late_step}]."
@@ -102,7 +102,7 @@
 -- [[report.findings]]
 -- when = "cause not in ('compute', 'host', 'data', 'start') and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "charged_ns"
--- cost = { ns = "charged_ns", rows = "cause not in ('compute', 'host', 'data', 'start')", adds = ["rank", "cause"], topics = ["waiting"], detail = 3, joins = true }
+-- cost = { ns = "charged_ns", rows = "cause not in ('compute', 'host', 'data', 'start')", adds = ["rank", "cause"], topics = ["waiting"], detail = 4, joins = true }
 -- next = "rank_balance"
 -- text = "{where} is late because of {cause}[ ({details})]: since it was last together with the ranks that wait for it, it spends more time on that than they do[, most of all in {late_steps}]."
 -- step = "late_step"
@@ -110,7 +110,7 @@
 -- [[report.findings]]
 -- when = "cause = 'start' and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "charged_ns"
--- cost = { ns = "charged_ns", rows = "cause = 'start'", adds = ["rank"], topics = ["waiting"], detail = 3, joins = true, ranked = false }
+-- cost = { ns = "charged_ns", rows = "cause = 'start'", adds = ["rank"], topics = ["waiting"], detail = 4, joins = true, ranked = false }
 -- next = "stragglers"
 -- text = "{where} enters its first collective late, and the others wait for it. Its recording begins later than theirs, so the cause is not recorded."
 -- advice = "Start the profilers of all ranks behind a barrier, and record two steps or more: then what the rank did since the last common collective is known."

@@ -63,6 +63,7 @@
 -- exposed_rooted_transfer_kind = "Kind and process group of the collectives with most of exposed_rooted_transfer_ns."
 -- exposed_rooted_transfer_step = "The step with most of that, by the marks of the rank."
 -- late_rank = "The rank for which this one waits longest, of wait_ns."
+-- caused_exposed_wait_ns = "Exposed waiting of the others for this rank, added up over them: time in which one waits in several collectives counts once."
 -- [report]
 -- section = "communication"
 -- order = 3
@@ -74,10 +75,10 @@
 -- [[report.findings]]
 -- when = "times_last > 0.5 * nullif(collectives, 0) and chance < 0.01"
 -- by = "caused_wait_ns"
--- cost = { ns = "caused_wait_ns", rows = "times_last > 0.5 * nullif(collectives, 0) and chance < 0.01", topics = ["waiting"], detail = 2, opens = "straggler_causes" }
+-- cost = { ns = "caused_exposed_wait_ns", rows = "times_last > 0.5 * nullif(collectives, 0) and chance < 0.01", topics = ["waiting"], detail = 3, opens = "straggler_causes" }
 -- next = ["straggler_causes", "rank_balance"]
 -- text = "{where} is the last in {times_last of collectives} of the collectives; the others wait {caused_wait_ns} for it, added up."
--- advice = "If it entered together with the last rank but one, its collectives would be {removable_ns} shorter, added up. For what it does before them, run straggler_causes; on the CPU rank_balance and cpu_breakdown."
+-- advice = "If it entered together with the last rank but one, its collectives would be {removable_ns} shorter, added up. For what it does before them, run straggler_causes, or without a GPU rank_balance and cpu_breakdown."
 -- [[report.findings]]
 -- when = "wait_ns > 0.2 * nullif(dur_ns, 0)"
 -- by = "exposed_wait_ns"
@@ -237,6 +238,8 @@ in_steps as materialized (
 measured as (  -- in one sweep
     select run, source, rank, device, start_ns, end_ns, part from spans
     union all
+    select run, source, rank, device, start_ns, last_start_ns, format('for {}', last_rank) from waits where wait_ns > 0
+    union all
     from slices('in_steps')
 ),
 clipped as materialized (
@@ -253,6 +256,12 @@ exposed as (
         sum(busy_ns - inside_ns) filter (part = 'rooted transfer') as exposed_rooted_transfer_ns
     from clipped
     group by run, rank
+),
+caused_exposed as (
+    select run, part[5:]::integer as rank, sum(busy_ns - inside_ns) as caused_exposed_wait_ns
+    from clipped
+    where starts_with(part, 'for ')
+    group by all
 ),
 most as (
     select run, rank, map_from_entries(list((part, {'kind': label, 'step': step}))) as of_part
@@ -321,10 +330,12 @@ answers as (
         w.awaited_rank,
         case when s.collectives > 0 then coalesce(c.times_last, 0) end as times_last,
         case when s.collectives > 0 then coalesce(c.caused_wait_ns, 0) end as caused_wait_ns,
-        case when s.collectives > 0 then coalesce(c.removable_ns, 0) end as removable_ns
+        case when s.collectives > 0 then coalesce(c.removable_ns, 0) end as removable_ns,
+        case when s.collectives > 0 then coalesce(x.caused_exposed_wait_ns, 0) end as caused_exposed_wait_ns
     from sums as s
     left join caused as c on s.run = c.run and s.rank = c.rank
     left join exposed as e on s.run = e.run and s.rank = e.rank
+    left join caused_exposed as x on s.run = x.run and s.rank = x.rank
     left join p2p_sums as p on s.run = p.run and s.rank = p.rank
     left join rooted_sums as o on s.run = o.run and s.rank = o.rank
     left join awaited as w on s.run = w.run and s.rank = w.rank
@@ -374,7 +385,8 @@ select
     m.of_part['p2p wait'].kind as exposed_p2p_wait_kind, m.of_part['p2p wait'].step as exposed_p2p_wait_step,
     m.of_part['rooted wait'].kind as exposed_rooted_wait_kind, m.of_part['rooted wait'].step as exposed_rooted_wait_step,
     m.of_part['rooted transfer'].kind as exposed_rooted_transfer_kind, m.of_part['rooted transfer'].step as exposed_rooted_transfer_step,
-    w.late_rank::bigint as late_rank
+    w.late_rank::bigint as late_rank,
+    as_bigint(a.caused_exposed_wait_ns) as caused_exposed_wait_ns
 from answers as a
 left join most as m on a.run = m.run and a.rank = m.rank
 left join late as l on a.run = l.run and a.rank = l.rank
