@@ -138,6 +138,13 @@ def test_a_block_in_which_sigterm_ends_the_process_is_kept(run_case) -> None:
     assert not list(result.folder.glob(".*"))
 
 
+def test_a_block_that_is_stuck_in_a_library_ends_by_sigterm_and_names_its_loss(run_case) -> None:
+    result = run_case("stuck")
+    error = "killed: a library did not return after SIGTERM; its recording is lost"
+    assert (result.status, result.error) == ("failed", error)
+    assert recorded_steps(result, "rank0.step1.pt.trace.json.gz") == [1, 2]
+
+
 def test_a_killed_block_has_that_as_status_and_names_the_window_that_is_lost(tmp_path: Path, run_script) -> None:
     errors = run_script(str(SCRIPT), str(tmp_path), "killed")
     folder = tmp_path / "killed"

@@ -1,15 +1,18 @@
 """Train a linear layer and record some of its steps: `python recorded.py OUT CASE`."""
 
+import ctypes
 import json
 import os
 import signal
 import sys
+import threading
 from collections import Counter
 from pathlib import Path
 
 import torch
 
 import tracelab
+from tracelab.collect.recording import termination
 
 STEPS = 2000
 out, case = Path(sys.argv[1]), sys.argv[2]
@@ -24,6 +27,7 @@ windows = {
     "late": {"wait": 50, "active": 1},
     "terminated": {"wait": 1, "active": 2, "cycles": 2},
     "killed": {"wait": 1, "active": 2, "cycles": 2},
+    "stuck": {"wait": 1, "active": 2, "cycles": 2},
     "cost": {"active": 1},
 }
 
@@ -41,6 +45,12 @@ with tracelab.record(case, out=out, **windows[case]) as r:
             raise MemoryError
         if case in {"terminated", "killed"} and step == 5:
             os.kill(os.getpid(), signal.SIGTERM if case == "terminated" else signal.SIGKILL)
+        if case == "stuck" and step == 5:
+            termination._LIMIT_S = 0.2
+            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
+            mutex = ctypes.create_string_buffer(64)
+            for _ in range(2):
+                ctypes.CDLL(None).pthread_mutex_lock(mutex)
         if case == "exit" and step == 5:
             os._exit(3)
         r.step()

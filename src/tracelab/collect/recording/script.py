@@ -35,7 +35,7 @@ from tracelab.foreign_text import print_lines
 from tracelab.run_names import check_run_name
 
 _TERMINATED = {"status": "failed", "error": "ended by SIGTERM", "collateral": True, "terminated": True}
-_TERMINATED_STUCK = _TERMINATED | {"error": f"ended by SIGTERM, and {STUCK}"}
+_TERMINATED_STUCK = _TERMINATED | {"error": f"killed: {STUCK}"}
 _OPTION = re.compile(r"(?<!\S)--([a-z]+(?:-[a-z]+)*)")
 """An option of `tracelab collect run` in an error."""
 
