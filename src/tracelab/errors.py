@@ -52,6 +52,10 @@ class SourceError(TracelabError):
         self.problem = problem
 
 
+class ChangedSourceError(SourceError):
+    """The file has changed while it was read."""
+
+
 class NotProfilerDataError(SourceError):
     """The file can be read, but no profiler wrote it."""
 

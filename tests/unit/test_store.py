@@ -142,6 +142,19 @@ def test_a_trace_that_changes_while_it_is_read_is_not_stored(tmp_path: Path, mon
     assert (result.status, "changed while it was read" in result.message) == ("failed", True)
 
 
+def test_a_file_of_a_run_folder_that_grows_while_it_is_read_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "run.json").write_text('{"tracelab": "run/1", "run": "r", "status": "not_run"}')
+    file = tmp_path / "steps.rank0.jsonl"
+    file.write_text('{"tracelab": "steps/1", "run": "r", "rank": 0}\n{"step": 1}\n')
+    stamps = iter([(1, 1), (1, 2), (1, 2), (1, 3), (1, 4), (1, 4)])
+    monkeypatch.setattr("tracelab.ingest.discovery.stamp_file", lambda _: next(stamps))
+    monkeypatch.setattr("tracelab.ingest.pipeline.stamp_file", lambda _: next(stamps))
+    (result,) = ingest([file], tmp_path / "lab").files
+    assert (result.status, result.rows["steps"], next(stamps, None)) == ("stored", 1, None)
+
+
 def test_again_is_no_work_and_replace_is(tmp_path: Path) -> None:
     store, file = tmp_path / "lab", write_trace(tmp_path / "a.json", kernels=3)
     statuses = [

@@ -16,6 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from tracelab.errors import (
+    ChangedSourceError,
     NotProfilerDataError,
     ReaderBugError,
     SourceError,
@@ -97,6 +98,10 @@ _DISK_LIMITS = {
     errno.EDQUOT: "the quota of its disk is used up; free space",
     errno.EFBIG: "a file reached the file size limit; raise it (ulimit -f)",
 }
+
+
+_READS_OF_GROWING = 10
+"""How often a file of a run folder is read that grows meanwhile, as the rows of steps do every 0.1 s."""
 
 
 _LOST_SCHEDULER = "the connection to the Dask scheduler was lost; ingest again, and what is stored stays"
@@ -485,9 +490,7 @@ def _store_alone(
     path = candidate.path
     failed = _failed_result(item)
     try:
-        with ThreadPoolExecutor(1) as hasher, store.staging_folder() as folder:
-            sha256 = hasher.submit(lambda: item.sha256 or hash_source(path))
-            return _store(item, store, folder, sha256, workers, replace=replace, progress=progress)
+        return _store_latest(item, store, workers, replace=replace, progress=progress)
     except NotProfilerDataError as error:
         return changed(failed, status="not_profiler_data", run=None, message=str(error))
     except SourceError as error:
@@ -500,6 +503,31 @@ def _store_alone(
         if wants_tracebacks():
             traceback.print_exc()
         return changed(failed, message=_reader_bug_message(candidate, error))
+
+
+def _store_latest(
+    item: RunAssignment,
+    store: Store,
+    workers: int,
+    *,
+    replace: bool,
+    progress: Callable[[int], None],
+    reads: int = _READS_OF_GROWING,
+) -> FileResult:
+    """Read one file and commit it; one that grows in a run folder is read again, until that is faster than its growth.
+
+    Raises ChangedSourceError where it never is.
+    """
+    try:
+        with ThreadPoolExecutor(1) as hasher, store.staging_folder() as folder:
+            sha256 = hasher.submit(lambda: item.sha256 or hash_source(item.candidate.path))
+            return _store(item, store, folder, sha256, workers, replace=replace, progress=progress)
+    except ChangedSourceError:
+        if not item.in_run_folder or reads == 1:
+            raise
+    current = changed(item.candidate, stamp=stamp_file(item.candidate.path))
+    latest = changed(item, candidate=current, sha256=None)
+    return _store_latest(latest, store, workers, replace=replace, progress=progress, reads=reads - 1)
 
 
 def _concerns_store(error: OSError, store: Path | str) -> bool:
@@ -551,7 +579,7 @@ def _store(
 def _complete(item: RunAssignment, result: ReadResult, sink: Sink, sha256: str) -> tuple[ReadResult, Row]:
     """Add the diagnostics to the sink, and return the result with them and the row of `sources`.
 
-    Raises SourceError if the file has changed since it was discovered.
+    Raises ChangedSourceError if the file has changed since it was discovered.
     """
     candidate = item.candidate
     _check_result(result)
@@ -567,7 +595,7 @@ def _complete(item: RunAssignment, result: ReadResult, sink: Sink, sha256: str) 
         "reader_version": candidate.reader.VERSION,
     }
     if stamp_file(candidate.path) != candidate.stamp:
-        raise SourceError(candidate.path, "changed while it was read; ingest it again when it is finished")
+        raise ChangedSourceError(candidate.path, "changed while it was read; ingest it again when it is finished")
     return result, row
 
 
