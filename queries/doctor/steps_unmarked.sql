@@ -4,7 +4,7 @@
 -- /// check
 -- title = "No steps marked"
 -- severity = "info"
--- how_to_fix = "Call prof.step() after each step (torch.profiler), or mark it: record_function(f'step {n}'), nvtx.range(f'step {n}'); match other range names with --step-name."
+-- how_to_fix = "Pass a schedule to torch.profiler.profile and call prof.step() after each step (without a schedule it marks nothing), or mark it: record_function(f'step {n}'), nvtx.range(f'step {n}'); match other range names with --step-name."
 -- ///
 with work as (
     select run, rank, count(*) as events from gpu_activity group by run, rank

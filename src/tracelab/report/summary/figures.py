@@ -141,7 +141,10 @@ def _step_time(rows: Rows, *, is_scoped: bool) -> Figure:
     if not rows and is_scoped:
         return Figure("step time", None, "unknown", "no step begins in the scope", "ns")
     if not rows:
-        note = "no step is marked; call profiler.step() in the loop, or put each step into an NVTX range `step N`"
+        note = (
+            "no step is marked; pass a schedule to torch.profiler.profile and call profiler.step() in the loop (without"
+            " a schedule it marks nothing), or put each step into an NVTX range `step N`"
+        )
         return Figure("step time", None, "unknown", note, "ns")
     counted = [row for row in rows if row["number"] is not None]
     used = counted or rows  # where none counts, as where the GPUs' rows belong to no step, all are better than nothing
