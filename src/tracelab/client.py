@@ -1,9 +1,10 @@
 """The Python client: the commands that read a store, as methods that return results."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -276,33 +277,36 @@ class Lab:
         if self.scope is not None:
             raise UsageError(f"{method} reads whole recordings; open the store without a scope")
 
-    def summary(self, *runs: str | Sequence[str], run: str | None = None, whole: bool = False) -> "Summaries":
+    def summary(self, *runs: str | Sequence[str], run: str | Sequence[str] = (), whole: bool = False) -> "Summaries":
         """Summarize the store, or some runs of it: five figures, and the findings that cost most of the time.
 
         A name may be a shell pattern: `lab.summary("main-*")`. A list of names is as good as the names, and `run=` as
-        the name of one. The start of a program that `collect run` recorded, to the end of its first step, is left out,
+        either. The start of a program that `collect run` recorded, to the end of its first step, is left out,
         unless the store has a scope, or `whole`.
         """
         from tracelab.report.summary import summarize, text
 
-        listed = runs if run is None else (*runs, run)
-        names = _check_run_names(
-            name for each in listed for name in (each if isinstance(each, list | tuple) else [each])
-        )
+        names = _check_run_names(*runs, run)
         scope = self._scope(whole=whole)
         return text.Summaries(summarize.summarize(self.store, names, aligned=bool(self.aligned), scope=scope))
 
-    def report(self, *runs: str, all_findings: bool = False, whole: bool = False) -> "Page":
+    def report(
+        self,
+        *runs: str | Sequence[str],
+        run: str | Sequence[str] = (),
+        all_findings: bool = False,
+        whole: bool = False,
+    ) -> "Page":
         """Build the report of the store, or of some runs: shows in a notebook, and `.save("report.html")` writes it.
 
-        A name may be a shell pattern. Program starts are left out as by `summary`.
+        Runs are named, and program starts left out, as by `summary`.
         """
-        _check_run_names(runs)
+        names = _check_run_names(*runs, run)
         from tracelab.report.document import report
         from tracelab.report.page import Page
 
         aligned, scope = bool(self.aligned), self._scope(whole=whole)
-        return Page(report(self.store, runs, aligned=aligned, all_findings=all_findings, scope=scope))
+        return Page(report(self.store, names, aligned=aligned, all_findings=all_findings, scope=scope))
 
     def plot(self, name: str, *, like: str | None = None, **params: spec.Value) -> "Figure":
         """Draw the chart of a query as a Matplotlib figure: `lab.plot("gpu_breakdown").savefig("breakdown.svg")`.
@@ -444,10 +448,10 @@ class Lab:
         return Result(findings, "What may be wrong")
 
 
-def _check_run_names(names: Iterable[object]) -> tuple[str, ...]:
-    """Return names of runs. Raises UsageError for what is none, such as the path of a file to write."""
+def _check_run_names(*names: object) -> tuple[str, ...]:
+    """Return names of runs, those in lists, too. Raises UsageError for what is none, such as the path of a file."""
     checked: list[str] = []
-    for name in names:
+    for name in chain.from_iterable(each if isinstance(each, list | tuple) else [each] for each in names):
         if not isinstance(name, str):
             raise UsageError(
                 f"{name!r} is no name of a run; name runs as text, and write a report by lab.report().save(PATH)"

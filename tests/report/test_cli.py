@@ -10,7 +10,7 @@ import tracelab
 from tests.report.few_queries import report_only
 from tests.report.reading import column, read
 from tracelab.cli import main
-from tracelab.errors import UsageError
+from tracelab.errors import NoDataError, UsageError
 
 Run = Callable[..., Result]
 
@@ -62,3 +62,10 @@ def test_a_path_in_place_of_a_run_is_refused_with_what_writes_a_file(lab: Path) 
             UsageError, match=r"Path\('page.html'\) is no name of a run; .* lab.report\(\).save\(PATH\)"
         ):
             method(Path("page.html"))  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("run", ["thrid", ["first", "thrid"]])
+def test_python_takes_runs_by_keyword_as_by_position(lab: Path, run: str | list[str]) -> None:
+    for method in (tracelab.open(lab).report, tracelab.open(lab).summary):
+        with pytest.raises(NoDataError, match="the store has no run 'thrid'"):
+            method(run=run)
