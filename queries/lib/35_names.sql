@@ -39,6 +39,21 @@ create or replace macro is_unaligned_product(name) as
         name, '(?i)cutlass.*tensorop.*gemm.*align[12](?:\D|$)|xmma_gemm.*_tensor\d+x\d+x\d+.*aligna[12](?:\D|$)'
     );
 
+-- product_precision_by_name(name): the precision that a matrix product or convolution multiplies in, as libraries write it
+-- into the names of kernels; NULL where the name does not show it. nvjet kernels begin with the letters of their types
+-- (h fp16, t bf16, q fp8). cuDNN's traits `hmma_fp32` add up in fp32 and multiply fp16. CUTLASS names products of fp32
+-- on tensor cores, which round to tf32, by their shape alone: `tensorop_s1688gemm_64x64`.
+create or replace macro product_precision_by_name(name) as
+    case
+        when regexp_matches(name, '(?i)fp8|e4m3|e5m2|nvjet_(sm\d+_)?q') then 'fp8'
+        when regexp_matches(name, '(?i)i8i8|int8|imma|(^|_)i\d+gemm') then 'int8'
+        when regexp_matches(name, '(?i)bf16|bfloat16|nvjet_(sm\d+_)?t') then 'bf16'
+        when regexp_matches(name, '(?i)f16|fp16|half|hmma_fp(16|32)|(^|_)h\d*(gemm|cudnn)|nvjet_(sm\d+_)?h') then 'fp16'
+        when regexp_matches(name, '(?i)f64|fp64|double|(^|_)d\d*gemm') then 'fp64'
+        when regexp_matches(name, '(?i)tf32|(tensorop|ampere)_s\d+(gemm|fprop|dgrad|wgrad|cudnn)') then 'tf32'
+        when regexp_matches(name, '(?i)f32|\bfloat\b|sgemm|scudnn') then 'fp32'
+    end;
+
 -- is_layout_conversion(name): a kernel of cuDNN or MIOpen that only transposes between the layouts NCHW and NHWC for a
 -- convolution beside it.
 create or replace macro is_layout_conversion(name) as

@@ -81,3 +81,29 @@ def test_a_refusal_names_all_that_is_to_be_allowed_also_for_recordings_of_noise(
     )
     allowed = str(refusal.value).partition("or add ")[2].replace("--allow-different ", "").split()
     assert compare_facts(base, candidate, calls, allowed, noise)
+
+
+HALF = {"fp16": 98.0, "fp32": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("candidate", "expected"),
+    [
+        ({"tf32": 60.0, "fp32": 40.0}, ("different", "fp16 98 %, fp32 2 %", "tf32 60 %, fp32 40 %")),
+        ({"fp16": 89.0, "fp32": 11.0}, ("same", "fp16 98 %, fp32 2 %", "fp16 89 %, fp32 11 %")),
+        ({"fp16": 99.5, "fp32": 0.5}, ("same", "fp16 98 %, fp32 2 %", "fp16 100 %")),
+        ({}, ("unknown", "fp16 98 %, fp32 2 %", None)),
+    ],
+)
+def test_precisions_by_kernel_names_come_first_and_differ_beyond_10_points(
+    candidate: dict[str, float], expected: tuple[str, str, str | None]
+) -> None:
+    rows = [(run, *each) for run, side in (("a", HALF), ("b", candidate)) for each in side.items()]
+    precisions = pl.DataFrame(rows, schema=["run", "precision", "dur_ns"], orient="row")
+    sides = [[{"run": run, "torch_version": "2.12", "precision": None}] for run in ("a", "b")]
+    first, *others = compare_facts(sides[0], sides[1], NO_SHAPES, precisions=precisions)
+    assert (first.label, first.verdict, first.base, first.candidate) == ("precision by kernel names", *expected)
+    assert [each.fact for each in others] == ["torch_version"]
+    recorded = [[each | {"precision": "fp16"} for each in side] for side in sides]
+    rows_of_recorded = compare_facts(recorded[0], recorded[1], NO_SHAPES, precisions=precisions)
+    assert "product_precision" not in {each.fact for each in rows_of_recorded}

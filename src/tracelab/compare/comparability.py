@@ -6,6 +6,7 @@ from typing import Any
 
 import polars as pl
 
+from tracelab.compare.precisions import compare_precisions
 from tracelab.errors import TracelabError
 
 Facts = Mapping[str, Any]
@@ -27,6 +28,7 @@ REQUIRED = {
 _CAUSES = {"ranks": ("gpus",), "world_size": ("gpus", "ranks"), "global_batch_size": ("gpus", "ranks", "batch_size")}
 """Facts that differ where another one does, which then is the only one to be allowed."""
 SHAPES = "shapes"
+PRODUCTS = "product_precision"
 ALLOWABLE = (*REQUIRED, SHAPES)
 _LISTED = (
     *("program", "precision", "optimizer", "parallelism", "workers", "profiler", "recorded", "complete", "host"),
@@ -48,6 +50,7 @@ _LABELS = {
     "torch_version": "torch",
     "git_commit": "commit",
     "sm_clock_hz": "GPU clock",
+    PRODUCTS: "precision by kernel names",
     SHAPES: "calls with inputs of the same shapes",
 }
 
@@ -99,13 +102,20 @@ def compare_facts(
     shapes: pl.DataFrame,
     allowed: Iterable[str] = (),
     noise: Sequence[Facts] = (),
+    *,
+    precisions: pl.DataFrame | None = None,
 ) -> list[FactRow]:
     """Return the facts of both sides. Raises NotComparableError where one forbids the comparison and is not allowed.
 
-    Recordings of noise must be of the work of the base, too; the error names all that is to be allowed.
+    Recordings of noise must be of the work of the base, too; the error names all that is to be allowed. The `precisions`
+    of products by kernel names come first, and count where a recording does not have its precision.
     """
     permitted = frozenset(allowed)
     rows, problems = _find_problems(base, candidate, shapes, permitted)
+    if precisions is not None and any(each.get("precision") is None for each in (*base, *candidate)):
+        sides = ([str(each["run"]) for each in side] for side in (base, candidate))
+        if compared := compare_precisions(precisions, *sides):
+            rows.insert(0, FactRow(PRODUCTS, *compared, allowed=False))
     if noise:
         problems += [replace(each, side="noise runs") for each in _find_problems(base, noise, shapes, permitted)[1]]
     if problems:

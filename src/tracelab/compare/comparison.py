@@ -123,7 +123,14 @@ def compare_source(source: fetch.Source, request: Request) -> Comparison:
     request, unusable = _leave_out(request, recordings.find_unusable(answers, _runs(request), source.failed_runs()))
     facts_of, shapes = source.facts(), source.op_shapes()
     described = [[facts_of[run] for run in side] for side in (request.base, request.candidate, request.noise)]
-    facts = comparability.compare_facts(described[0], described[1], shapes, request.allow_different, described[2])
+    facts = comparability.compare_facts(
+        described[0],
+        described[1],
+        shapes,
+        request.allow_different,
+        described[2],
+        precisions=source.product_precisions(),
+    )
     runs = _runs(request)
     if request.step_name is not None:
         _check_step_name(answers, runs, request.step_name)

@@ -75,6 +75,10 @@ class Source:
         """Fetch how often each op of a run has inputs of each shape."""
         return self._own("op_shapes")
 
+    def product_precisions(self) -> pl.DataFrame:
+        """Fetch how long matrix products and convolutions of a run multiply in each precision, by kernel names."""
+        return self._own("product_precisions")
+
     def kernel_classes(self) -> frozenset[str]:
         """Fetch the classes that a kernel may have, by the rules of the store."""
         classes = self._run(lambda: execution.fetch_table(self._con, _KERNEL_CLASSES))
