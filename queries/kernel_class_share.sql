@@ -28,6 +28,8 @@
 -- longest_kernel = "Name of its kernels with the longest durations, added up."
 -- longest_kernel_ns = "Durations of the executions of longest_kernel, added up."
 -- unaligned_ns = "Durations of matrix products on tensor cores that load one or two elements at once (align1, align2), added up."
+-- fp32_product_ns = "Durations of the device's matrix products and convolutions in fp32 outside the tensor cores, added up: on the row of the class with most of them, elsewhere 0."
+-- tf32_speedup_factor = "Peak of TF32 over that of fp32 by the data sheet of the GPU; NULL where it is unknown."
 -- layout_ns = "Durations of kernels that only convert between the layouts NCHW and NHWC, added up; they are convolutions by class."
 -- layout_kernels = "Executions of these kernels."
 -- [report]
@@ -68,6 +70,14 @@
 -- text = "[{where}: ]matrix products on tensor cores that load one or two elements at once, because a size is no multiple of 16 bytes, take {unaligned_ns of kernel_sum_ns} of the kernel time."
 -- every = "{where}: matrix products on tensor cores that load one or two elements at once, because a size is no multiple of 16 bytes, take {unaligned_ns of kernel_sum_ns} of the kernel time."
 -- advice = "Pad the sizes, such as heads, sequence and vocabulary, to multiples of 8 elements in bf16 and fp16, of 4 in TF32. An aligned kernel takes less than half as long, so half of the time is the cost here."
+-- [[report.findings]]
+-- when = "tf32_speedup_factor > 1 and fp32_product_ns > 0.05 * nullif(kernel_sum_ns, 0)"
+-- by = "fp32_product_ns"
+-- cost = { ns = "floor(fp32_product_ns * (1 - 1 / tf32_speedup_factor))::bigint", rows = "tf32_speedup_factor > 1 and fp32_product_ns > 0", adds = true, topics = ["kernels"], detail = 1 }
+-- next = "kernel_summary"
+-- text = "[{where}: ]matrix products and convolutions in fp32, outside the tensor cores, take {fp32_product_ns of kernel_sum_ns} of the kernel time; in TF32 this GPU computes up to {tf32_speedup_factor} times as fast."
+-- every = "{where}: matrix products and convolutions in fp32, outside the tensor cores, take {fp32_product_ns of kernel_sum_ns} of the kernel time; in TF32 these GPUs compute up to {tf32_speedup_factor} times as fast."
+-- advice = "Where the accuracy allows, compute in TF32 (`torch.set_float32_matmul_precision(\"high\")` and `torch.backends.cudnn.allow_tf32 = True`) or in bf16 (`torch.autocast(\"cuda\", torch.bfloat16)`). The cost is an upper bound by the peaks of the data sheet: what memory bounds gains less."
 -- [[report.findings]]
 -- when = "layout_ns > 0.05 * nullif(kernel_sum_ns, 0)"
 -- by = "layout_ns"
@@ -114,16 +124,35 @@ sums as (
         arg_max(name, (dur_ns, name)) as longest_kernel,
         max(dur_ns) as longest_kernel_ns,
         coalesce(sum(dur_ns) filter (is_unaligned_product(name)), 0) as unaligned_ns,
+        coalesce(sum(dur_ns) filter (part <> 'communication' and is_fp32_product(name)), 0) as own_fp32_product_ns,
         coalesce(sum(dur_ns) filter (is_layout_conversion(name)), 0) as layout_ns,
         coalesce(sum(kernels) filter (is_layout_conversion(name)), 0)::bigint as layout_kernels
     from by_name
     group by run, rank, device, part
 ),
+fp32_places as (
+    select run, rank, device from sums where own_fp32_product_ns > 0
+),
+cards as materialized (
+    from specified_cards('fp32_places')
+),
+tf32_speedups as (
+    select
+        run, rank, device,
+        max(per_s) filter (ceiling = 'tensor_tf32') / max(per_s) filter (ceiling = 'fp32') as factor
+    from specified_ceilings('cards')
+    group by run, rank, device
+),
 shares as (
     select
         *,
         sum(dur_ns) over device_rows as kernel_sum_ns,
-        coalesce(sum(dur_ns) filter (part = 'unclassified') over device_rows, 0) as unclassified_ns
+        coalesce(sum(dur_ns) filter (part = 'unclassified') over device_rows, 0) as unclassified_ns,
+        case
+            when row_number() over (device_rows order by own_fp32_product_ns desc, part) = 1
+            then sum(own_fp32_product_ns) over device_rows
+            else 0
+        end as fp32_product_ns
     from sums
     window device_rows as (partition by run, rank, device)
 )
@@ -143,10 +172,13 @@ select
     s.longest_kernel,
     as_bigint(s.longest_kernel_ns) as longest_kernel_ns,
     as_bigint(s.unaligned_ns) as unaligned_ns,
+    as_bigint(s.fp32_product_ns) as fp32_product_ns,
+    t.factor as tf32_speedup_factor,
     as_bigint(s.layout_ns) as layout_ns,
     s.layout_kernels
 from shares as s
 left join solo_time('kinds') as a
     on s.run = a.run and s.rank = a.rank and s.device is not distinct from a.device and s.part = a.part
 left join windows('activity') as w on s.run = w.run and s.rank = w.rank and s.device is not distinct from w.device
+left join tf32_speedups as t on s.run = t.run and s.rank = t.rank and s.device is not distinct from t.device
 order by s.run, s.rank, s.device, s.dur_ns desc, class

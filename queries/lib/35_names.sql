@@ -54,6 +54,12 @@ create or replace macro product_precision_by_name(name) as
         when regexp_matches(name, '(?i)f32|\bfloat\b|sgemm|scudnn') then 'fp32'
     end;
 
+-- is_fp32_product(name): a matrix product or convolution that multiplies fp32 outside the tensor cores. What only prepares
+-- one, transforms for it, or multiplies vectors (gemv) is none: tensor cores do not speed it up.
+create or replace macro is_fp32_product(name) as
+    product_precision_by_name(name) = 'fp32'
+    and regexp_matches(name, '(?i)_ffma_|(^|_)simt_s(gemm|\d|[a-z]*(fprop|dgrad|wgrad))|sgemm_|_sgemm<|scudnn|grad\w*_engine<float|convolve\w*<float');
+
 -- is_layout_conversion(name): a kernel of cuDNN or MIOpen that only transposes between the layouts NCHW and NHWC for a
 -- convolution beside it.
 create or replace macro is_layout_conversion(name) as

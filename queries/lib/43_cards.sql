@@ -59,6 +59,19 @@ join runs as r on m.program = r.program and r.run = wanted
 where m.run in (select run from kernel_metrics) and not exists (from _own) and not exists (from _taken)
 having count(*) > 0;
 
+-- is_card(name, pattern): whether a name is that of a card in card_specifications.
+create or replace macro is_card(name, pattern) as
+    regexp_full_match(name, '(?:NVIDIA |Tesla |GeForce )*(?:' || pattern || ')');
+
+-- specified_cards(relation): the data sheets of the cards of a relation with run, rank, device, by the names that the run itself
+-- has. A row is one of them; a card without a name or a data sheet has none.
+create or replace macro specified_cards(relation) as table
+select s.run, s.rank, s.device, c.* exclude (place, pattern)
+from (select distinct run, rank, device from query_table(relation)) as s
+join devices as d on s.run = d.run and s.rank = d.rank and s.device = d.device
+join card_specifications as c on is_card(d.name, c.pattern)
+qualify row_number() over (partition by s.run, s.rank, s.device order by c.place) = 1;
+
 -- card_facts(relation, timeline): what is known of the cards of a relation with run, rank, device. A row is one of them.
 -- Where a run does not name its card, another does: `timeline`; else those that take its counts (paired_runs) and those of
 -- the same program, if all of them name one model, of the same compute capability. `card_run` is then one of these.
@@ -126,7 +139,7 @@ _told as (
 _models as (
     select t.name, min(c.place) as place
     from (select distinct name from _told) as t
-    join card_specifications as c on regexp_full_match(t.name, '(?:NVIDIA |Tesla |GeForce )*(?:' || c.pattern || ')')
+    join card_specifications as c on is_card(t.name, c.pattern)
     group by t.name
 )
 select

@@ -411,6 +411,27 @@ def test_a_recording_that_begins_late_is_noted_and_not_ranked(tmp_path: Path) ->
     assert [(row["rank"], row["value"]) for row in notes] == [(1, 0.6), (1, 0.1)]
 
 
+@pytest.mark.parametrize(("gpu", "rests"), [("NVIDIA A100-SXM4-40GB", [0.35]), ("Tesla V100-SXM2-16GB", [])])
+def test_products_in_fp32_cost_what_tf32_would_save_by_the_data_sheet(
+    tmp_path: Path, gpu: str, rests: list[float]
+) -> None:
+    """Of 1000 ns products take 400, which an A100 computes 8 times as fast in TF32; a V100 has no TF32."""
+    tables = {
+        "kernels": [
+            {"device": 0, "stream": 7, "name": name, "start_ns": start, "dur_ns": dur_ns}
+            for name, start, dur_ns in (("ampere_sgemm_128x64_nn", 0, 400), ("elementwise_kernel", 400, 600))
+        ],
+        "devices": [{"rank": 0, "device": 0, "name": gpu}],
+    }
+    (found,) = summarize(build_store(tmp_path / "lab", tables))
+    assert [each.rest for each in found.leads] == rests
+    if rests:
+        assert plain_text(found.leads[0].sentence) == (
+            "Matrix products and convolutions in fp32, outside the tensor cores, take 40.00 % (400 ns of 1.000 µs) of "
+            "the kernel time; in TF32 this GPU computes up to 8.000 times as fast. It costs 350 ns of 1.000 µs."
+        )
+
+
 def test_softmax_and_unaligned_products_lead_and_the_longest_kernel_is_noted(tmp_path: Path) -> None:
     """Of 1000 ns softmax takes 150, unaligned products 300, of which half counts, and one other kernel 400."""
     rows = [

@@ -107,8 +107,8 @@ def compare_facts(
 ) -> list[FactRow]:
     """Return the facts of both sides. Raises NotComparableError where one forbids the comparison and is not allowed.
 
-    Recordings of noise must be of the work of the base, too; the error names all that is to be allowed. The `precisions`
-    of products by kernel names come first, and count where a recording does not have its precision.
+    Recordings of noise must be of the work of the base, too; the error names all that is to be allowed. The
+    `precisions` of products by kernel names come first, and count where a recording does not have its precision.
     """
     permitted = frozenset(allowed)
     rows, problems = _find_problems(base, candidate, shapes, permitted)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import polars as pl
 
 LEAST_DIFFERENCE = 0.1
-"""Sides differ where the shares of a precision do by more: recordings of one version do not choose all kernels alike."""
+"""Sides differ where the shares of a precision do by more: recordings of one version may choose other kernels."""
 _LEAST_LISTED = 0.01
 
 
