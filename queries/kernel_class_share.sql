@@ -3,7 +3,7 @@
 -- before it <store>/classes.csv) assigns to the name; communication also is what the profiler recorded as such. Kernels that
 -- no rule matches are the class `unclassified`, and every row has their share. A fused kernel counts for the part
 -- that its name begins with. Durations add up over kernels that run at once; `busy_ns` does not, and `alone_ns` is the time
--- that only kernels of this class explain.
+-- that only kernels of this class explain, beside those that a scope leaves out, too.
 -- /// query
 -- title = "Kernel time by class"
 -- needs = ["kernels"]
@@ -20,7 +20,7 @@
 -- kernel_sum_ns = "common"
 -- of_kernel_sum_ratio = "common"
 -- busy_ns = "common"
--- alone_ns = "The part of busy_ns in which no kernel of another class ran."
+-- alone_ns = "The part of busy_ns in which no kernel of another class ran, in the scope or not."
 -- window_ns = "common"
 -- of_window_ratio = "common"
 -- unclassified_ns = "Durations of the device's kernels whose name no rule matches, added up."
@@ -106,6 +106,14 @@ executions as not materialized (
 kinds as (
     select run, source, rank, device, name, name_id, start_ns, end_ns, class as part from with_class('executions')
 ),
+left_out_executions as not materialized (
+    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
+    from left_out_kernels
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
+),
+others as materialized (
+    select run, source, rank, device, class as part, start_ns, end_ns from with_class('left_out_executions')
+),
 by_name as (
     select
         run, rank, device, part, name_id,
@@ -177,7 +185,7 @@ select
     as_bigint(s.layout_ns) as layout_ns,
     s.layout_kernels
 from shares as s
-left join solo_time('kinds') as a
+left join scope_solo_time('kinds', 'others') as a
     on s.run = a.run and s.rank = a.rank and s.device is not distinct from a.device and s.part = a.part
 left join windows('activity') as w on s.run = w.run and s.rank = w.rank and s.device is not distinct from w.device
 left join tf32_speedups as t on s.run = t.run and s.rank = t.rank and s.device is not distinct from t.device

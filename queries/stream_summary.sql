@@ -2,7 +2,8 @@
 -- A row is one run, rank, device, context and stream. Times of kernels, copies, memsets and whole graphs add up; `busy_ns`
 -- counts time at which two of them run once. `alone_ns` is the time in which this stream was the only one that ran: over a
 -- device's streams these add up to its busy time less `shared_ns`, in which two streams or more ran. A stream whose
--- `alone_ns` is small beside its `busy_ns` costs little time.
+-- `alone_ns` is small beside its `busy_ns` costs little time. In a scope the times are of its rows; whether another stream ran
+-- beside them is taken from the whole recording.
 -- /// query
 -- title = "Stream summary"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches"]
@@ -23,9 +24,9 @@
 -- copy_dur_ns = "Durations of copies and memsets, added up."
 -- graph_dur_ns = "Durations of whole graphs, added up."
 -- busy_ns = "common"
--- alone_ns = "The part of busy_ns in which no other stream of the device ran."
+-- alone_ns = "The part of busy_ns in which no other stream of the device ran, in the scope or not."
 -- device_busy_ns = "Time in which at least one stream of the device ran."
--- shared_ns = "The part of device_busy_ns in which at least two streams ran."
+-- shared_ns = "The part of device_busy_ns in which at least two streams ran, one of them in the scope."
 -- window_ns = "common"
 -- of_window_ratio = "common"
 -- of_device_busy_ratio = "busy_ns / device_busy_ns."
@@ -77,8 +78,13 @@ communication as (
     where class = 'communication'
     group by run, rank, device, part
 ),
+others as materialized (
+    select run, source, rank, device, {'context': context, 'stream': stream} as part, start_ns, end_ns
+    from out_of_scope_activity
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
+),
 lone as (
-    from solo_time('activity')
+    from scope_solo_time('activity', 'others')
 ),
 device_sums as (
     select run, rank, device, max(any_ns) as busy_ns, max(any_ns) - sum(alone_ns) as shared_ns, max(window_ns) as window_ns

@@ -2,18 +2,18 @@
 
 -- out_of_scope_activity: the rows of gpu_activity that a scope leaves out; none where a session has no scope.
 create or replace view out_of_scope_activity as
-select run, source, rank, pid, device, stream, 'kernel' as kind, name, start_ns, dur_ns, end_ns, correlation from left_out_kernels
+select run, source, rank, pid, device, context, stream, 'kernel' as kind, name, start_ns, dur_ns, end_ns, correlation from left_out_kernels
 union all
-select run, source, rank, pid, device, stream, 'memcpy', direction, start_ns, dur_ns, end_ns, correlation from left_out_memcpys
+select run, source, rank, pid, device, context, stream, 'memcpy', direction, start_ns, dur_ns, end_ns, correlation from left_out_memcpys
 union all
-select run, source, rank, pid, device, stream, 'memset', memory, start_ns, dur_ns, end_ns, correlation from left_out_memsets
+select run, source, rank, pid, device, context, stream, 'memset', memory, start_ns, dur_ns, end_ns, correlation from left_out_memsets
 union all
-select run, source, rank, pid, device, stream, 'graph', name, start_ns, dur_ns, end_ns, correlation from left_out_graph_launches;
+select run, source, rank, pid, device, context, stream, 'graph', name, start_ns, dur_ns, end_ns, correlation from left_out_graph_launches;
 comment on view out_of_scope_activity is 'one row of gpu_activity that the scope leaves out';
 
 -- unscoped_activity: the rows of gpu_activity, in a scope or not: with the columns that both have.
 create or replace view unscoped_activity as
-select run, source, rank, pid, device, stream, kind, name, start_ns, dur_ns, end_ns, correlation from gpu_activity
+select run, source, rank, pid, device, context, stream, kind, name, start_ns, dur_ns, end_ns, correlation from gpu_activity
 union all
 from out_of_scope_activity;
 comment on view unscoped_activity is 'one row of gpu_activity, in the scope or not';
@@ -64,3 +64,32 @@ with _on_lanes as (
     where has_valid_interval(o.start_ns, o.end_ns)
 )
 select lane // 3 as lane, (lane % 3)::tinyint as layer, start_ns, end_ns from merged('_on_lanes');
+
+-- scope_solo_time(relation, others): solo_time() of the parts of a relation, alone where no other part runs, in the scope or not.
+-- `others` are rows outside of the scope (run, source, rank, device, part, start_ns, end_ns); one of a part beside the relation's
+-- rows of the same part does not matter. alone_ns is the time in which rows of one part alone run, less that in which of these
+-- only others do; any_ns and window_ns are of the relation.
+create or replace macro scope_solo_time(relation, others) as table
+with _beside as materialized (  -- mostly none: then nothing is swept again
+    select run, source, rank, device, part, start_ns, end_ns from out_of_scope_rows(relation, others)
+),
+_split as materialized (
+    select run, source, rank, device, {'part': part, 'is_other': false} as part, start_ns, end_ns
+    from (from query_table(relation) semi join _beside using (run, rank))
+    union all
+    select run, source, rank, device, {'part': part, 'is_other': true} as part, start_ns, end_ns from _beside
+),
+_whole as not materialized (
+    select * replace (part.part as part) from _split
+),
+_of_others as (
+    select run, rank, device, part.part as part, alone_ns from solo_time('_split') where part.is_other
+)
+select s.* replace (
+    as_bigint(case when w.run is null then s.alone_ns else w.alone_ns - coalesce(o.alone_ns, 0) end) as alone_ns
+)
+from solo_time(relation) as s
+left join solo_time('_whole') as w
+    on s.run = w.run and s.rank = w.rank and s.device is not distinct from w.device and s.part is not distinct from w.part
+left join _of_others as o
+    on s.run = o.run and s.rank = o.rank and s.device is not distinct from o.device and s.part is not distinct from o.part;
