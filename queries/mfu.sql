@@ -1,8 +1,9 @@
 -- What share of its GPU's peak a program used for arithmetic: model FLOP/s utilization (MFU), or why it is unknown.
 -- A row is one run, rank and device with kernels. The time is that of the steps: from the first start to the last end of
 -- the processor's ranges that --step-name finds, or to the end of the kernels launched in it, if that is later; without such
--- ranges it is the device's window. Of a scope it is that of its own steps, those between them left out, or the window of its
--- rows, and in either case without the time in which only rows outside of it run. The FLOPs are those of --flop-per-step; else, with --passes, the model's own
+-- ranges it is the device's window. Of a scope it is that of the steps that it has whole, those between them left out, or the
+-- window of its rows where it has none, as of --from and --to within a step; in either case without the time in which only
+-- rows outside of it run. With --scope-by execution a kernel counts where it runs, not where it was launched. The FLOPs are those of --flop-per-step; else, with --passes, the model's own
 -- (flop_per_sample and batch_size of the run; DataParallel splits a batch over its GPUs); else what ncu counted in a run of
 -- the same program (see kernel_flop) for the kernels launched in that time, recomputation and padding included: strictly, the
 -- utilization of the hardware. With --from shapes they are those of the ops that began in that time, by their formulas (see
@@ -69,15 +70,24 @@
 with pairs as materialized (
     from timed_pairs($run, $ncu)
 ),
-calls as (
+calls as (  -- none in a scope by execution, where kernels count by their own start
     select run, source, pid, correlation, min(start_ns) as called_ns
     from unscoped_api_calls
-    where correlation is not null and run in (select run from pairs) and matches(rank, $rank)
+    where correlation is not null and run in (select run from pairs) and matches(rank, $rank) and not exists (from around_api_calls)
     group by run, source, pid, correlation
 ),
-marks as materialized (  -- of steps, in the scope or not
-    select a.run, a.source, a.rank, a.start_ns, a.end_ns, s.run is not null as is_in_scope
+left_out as materialized (
+    select run, source, rank, pid, start_ns
+    from left_out_api_calls
+    where start_ns is not null and run in (select run from pairs) and matches(rank, $rank)
+),
+marks as materialized (  -- of steps; a scope that leaves out a call within a step, as one of times may, does not have it whole
+    select
+        a.run, a.source, a.rank, a.start_ns, a.end_ns, s.run is not null and coalesce(o.start_ns >= a.end_ns, true) as is_in_scope
     from unscoped_annotations as a
+    asof left join left_out as o
+        on a.run = o.run and a.source = o.source and a.rank = o.rank and coalesce(a.pid, -1) = coalesce(o.pid, -1)
+        and a.start_ns <= o.start_ns
     left join (select distinct run, source, rank, pid, tid, name, start_ns, end_ns from annotations where scope = 'cpu') as s
         on a.run = s.run and a.source = s.source and a.rank = s.rank and a.pid is not distinct from s.pid
         and a.tid is not distinct from s.tid and a.name = s.name and a.start_ns = s.start_ns and a.end_ns = s.end_ns
@@ -200,7 +210,7 @@ timed_ops as not materialized (
     from scope_ops($run, $rank) as o
     left join ranges as r on o.run = r.run and o.source = r.source and o.rank = r.rank
     where $from = 'shapes'
-        and (r.run is null or o.start_ns between r.start_ns and r.end_ns)
+        and (r.run is null or o.start_ns between r.start_ns and r.end_ns or exists (from around_api_calls))
 ),
 compute_rows as materialized (
     select
@@ -320,9 +330,9 @@ judged as (
     select
         *,
         case
-            when flop_source = 'given' and flop is null then 'no step is known: name their ranges with --step-name, or --step-count'
+            when flop_source = 'given' and flop is null then 'no whole step is known: name their ranges with --step-name, or --step-count'
             when flop_source = 'model' and flop is null
-            then 'the run has no flop_per_sample and batch_size, or no step is known (--step-name, --step-count)'
+            then 'the run has no flop_per_sample and batch_size, or no whole step is known (--step-name, --step-count)'
             when flop_source in ('given', 'model') then null
             when $from = 'shapes' and flop is null
             then 'no op has a formula and recorded shapes: record them (record_shapes=True of the PyTorch profiler), or add --flop-per-step'
