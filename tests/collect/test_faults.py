@@ -128,7 +128,7 @@ def test_names_that_break_torchs_exporter_are_exported_again(tmp_path: Path) -> 
 def test_a_scheduler_that_ends_the_run_is_named(tmp_path: Path) -> None:
     result = faulty(tmp_path, f"time.sleep(0.3); os.kill({os.getpid()}, signal.SIGTERM); time.sleep(60)")
     assert (result.status, result.error, result.interrupted) == ("failed", "interrupted by SIGTERM", signal.SIGTERM)
-    assert result.describe() == f"{result.folder}: failed; interrupted by SIGTERM; 1 step"
+    assert result.describe() == f"{result.folder}: failed; interrupted by SIGTERM; 1 step taken"
 
 
 def test_one_rank_that_fails_ends_the_run_and_is_named(tmp_path: Path) -> None:
