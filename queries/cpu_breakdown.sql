@@ -49,7 +49,7 @@
 -- cost = { ns = "no_work_ns", rows = "place = 1 and gpus = 0", adds = true, topics = ["host"], detail = 1 }
 -- text = "[{where}: ]for {no_work_ns of window_ns} of the window no thread runs an op, communicates or waits for data."
 -- every = "{where}: for {no_work_ns of window_ns} of the windows no thread runs an op, communicates or waits for data."
--- advice = "It is Python between the ops, or work that no op marks: the ranges and Python frames of the timeline (recorded `with_stack=True`) show which. Mark the loading of data, and fuse or compile small ops."
+-- advice = "It is Python between the ops, or work that no op marks: the ranges and Python frames of the timeline (recorded `with_stack=True`, or by `--stacks` of tracelab collect) show which. Mark the loading of data, and fuse or compile small ops."
 -- ///
 with marked as not materialized (
     select run, source, rank, pid, tid, name, start_ns, end_ns

@@ -8,7 +8,8 @@
 -- needs = ["steps"]
 -- subject = "training"
 -- show = [
---     "run", "rank", "prefills", "first_token_p50_ns", "first_token_p99_ns", "token_p50_ns", "token_p99_ns", "tokens_per_s",
+--     "run", "rank", "first_token_p50_ns", "first_token_p90_ns", "first_token_p99_ns", "token_p50_ns", "token_p90_ns",
+--     "token_p99_ns", "tokens_per_s", "prefills",
 -- ]
 -- chart = { kind = "bars", x = "run", y = ["first_token_p50_ns", "first_token_p99_ns", "token_p50_ns", "token_p99_ns"], by = "rank" }
 -- hints = [

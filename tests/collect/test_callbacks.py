@@ -1,5 +1,6 @@
 """Trainings of Lightning, Hugging Face's Trainer and Accelerate are recorded by the real libraries' callbacks."""
 
+import importlib
 import json
 import os
 import subprocess
@@ -18,6 +19,14 @@ pytestmark = needs_torch
 SCRIPT = Path(__file__).parent / "programs" / "callbacks.py"
 MATRIX_PRODUCTS = {"lightning": 3, "transformers": 6, "accelerate": 6}
 """Forward passes of three steps: two batches a step, where the library accumulates gradients."""
+
+
+def test_without_lightning_the_callback_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("lightning", "lightning.pytorch.callbacks", "pytorch_lightning", "pytorch_lightning.callbacks"):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, "tracelab.collect.callbacks.lightning", raising=False)
+    with pytest.raises(ModuleNotFoundError, match=r"needs lightning or pytorch_lightning, .*; pip install lightning$"):
+        importlib.import_module("tracelab.collect.callbacks.lightning")
 
 
 @pytest.mark.parametrize("library", MATRIX_PRODUCTS)

@@ -481,6 +481,12 @@ def test_run_json_has_neither_folders_nor_secrets_of_the_command() -> None:
         "1",
     ]
     assert shown_words(words) == ["python", "train.py", "--data=x", "--api-key", "***", "--token=***", "--lr", "1"]
+    assert ProgramSettings(tuple(words)).program == "python train.py --data=x --api-key *** --token=*** --lr 1"
+
+
+def test_the_program_keeps_the_quotes_that_a_shell_needs() -> None:
+    command = ("bash", "-c", "python acc.py && python infer.py")
+    assert ProgramSettings(command).program == "bash -c 'python acc.py && python infer.py'"
 
 
 @pytest.mark.parametrize(

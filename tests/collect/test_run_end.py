@@ -28,6 +28,20 @@ def test_steps_of_all_ranks_are_counted(outcomes, words):
     assert _count_recorded(outcomes) == words
 
 
+@pytest.mark.parametrize(
+    ("first", "with_start", "words"),
+    [
+        (1, True, "40 steps taken, 19 of them recorded (not step 0, which begins with the program), 1 trace"),
+        (1, False, "40 steps taken, 19 of them recorded, 1 trace"),
+        (0, True, "40 steps taken, 19 of them recorded, 1 trace"),
+    ],
+)
+def test_the_step_that_begins_with_the_program_is_named(first, with_start, words):
+    ranges = [[first, first + 18]]
+    outcome = {"steps": 40, "recorded_steps": 19, "recorded_ranges": ranges, "files": [{}]}
+    assert _count_recorded({0: outcome}, with_start=with_start) == words
+
+
 def test_ingest_counts_the_rows_of_steps_and_not_the_steps_taken():
     results = [FileResult(Path("steps.rank0.jsonl"), "stored", run="r", rows={"ops": 1200, "steps": 39})]
     assert _run_line("r", results) == "r: steps.rank0.jsonl; 1,200 ops, 39 rows of steps"

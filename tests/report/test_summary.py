@@ -647,6 +647,18 @@ def test_steps_in_which_no_gpu_works_are_left_out_of_the_step_time(tmp_path: Pat
     )
 
 
+@pytest.mark.usefixtures("figures_alone")
+def test_the_step_time_of_an_inference_names_the_query_of_latencies(tmp_path: Path) -> None:
+    op = {"name": "aten::mm", "pid": 1, "tid": 1, "start_ns": 1, "dur_ns": 9}
+    steps = [{"phase": phase, "step": 0, "start_ns": 0, "dur_ns": 100, "run": phase} for phase in ("decode", "train")]
+    tables = {"steps": steps, "ops": [op | {"run": run} for run in ("decode", "train")]}
+    notes = {each.run: each.figures[0].note for each in summarize(build_store(tmp_path / "lab", tables))}
+    assert {run: note.endswith("further token: inference_latency") for run, note in notes.items()} == {
+        "decode": True,
+        "train": False,
+    }
+
+
 @pytest.mark.parametrize(
     ("second", "value", "note"),
     [

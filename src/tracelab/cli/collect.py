@@ -36,6 +36,7 @@ Examples:
 def command() -> None:
     """Run and profile training on this machine, and write a run folder for `tracelab ingest`.
 
+    In a script, `with tracelab.record("name", wait=50, active=10) as r:` and `r.step()` record its own steps.
     Needs only Python, click and torch; a checkout without installation works
     (`PYTHONPATH=src python3 -m tracelab collect …`).
     """

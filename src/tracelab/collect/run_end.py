@@ -96,7 +96,7 @@ def finish_run(
         error,
         interrupted,
         note,
-        recorded=_count_recorded(outcomes),
+        recorded=_count_recorded(outcomes, with_start=_begins_with_program(description["capture"])),
         next_command=f"tracelab ingest {shlex.quote(str(folder))}" if final_status == "ok" else "",
     )
 
@@ -105,8 +105,15 @@ def _with_note(outcome: Mapping[str, Any], note: str) -> dict[str, Any]:
     return {**outcome, "note": "; ".join(filter(None, (outcome.get("note"), note)))}
 
 
-def _count_recorded(outcomes: Mapping[int, Mapping[str, Any]]) -> str:
-    """Return in words how many steps the ranks took and recorded, and how many traces they wrote."""
+def _begins_with_program(capture: Mapping[str, Any]) -> bool:
+    return not any(capture.get(name) for name in ("wait", "active", "after_s", "on_demand"))
+
+
+def _count_recorded(outcomes: Mapping[int, Mapping[str, Any]], *, with_start: bool = False) -> str:
+    """Return in words how many steps the ranks took and recorded, and how many traces they wrote.
+
+    In a recording with the start of a program, nothing shows where its first step begins.
+    """
     steps = _distinct(outcomes, "steps")
     if not steps:
         return ""
@@ -115,6 +122,10 @@ def _count_recorded(outcomes: Mapping[int, Mapping[str, Any]]) -> str:
     ranks = f" on {len(outcomes)} ranks" if len(outcomes) > 1 else ""
     written = f", {traces} trace{'s' * (traces != 1)}" if traces else ""
     of_them = f", {_span(recorded)} of them recorded" if recorded else ""
+    if with_start and {1} == {
+        each["recorded_ranges"][0][0] for each in outcomes.values() if each.get("recorded_ranges")
+    }:
+        of_them += " (not step 0, which begins with the program)"
     return f"{_span(steps)} step{'s' * (steps != [1])} taken{ranks}{of_them}{written}"
 
 

@@ -10,7 +10,14 @@ else:
     try:
         from lightning.pytorch.callbacks import Callback
     except ModuleNotFoundError:
-        from pytorch_lightning.callbacks import Callback
+        try:
+            from pytorch_lightning.callbacks import Callback
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                "the callback for Lightning needs lightning or pytorch_lightning, and neither is installed; "
+                "pip install lightning",
+                name="lightning",
+            ) from error
 
 
 class RecordCallback(Callback):

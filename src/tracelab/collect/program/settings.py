@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -41,7 +42,7 @@ class ProgramSettings:
     @property
     def program(self) -> str:
         """The command as text, the same for every profiler, so that queries join the recordings of one program."""
-        return " ".join(shown_words(self.command))
+        return " ".join(word if _HIDDEN in word else shlex.quote(word) for word in shown_words(self.command))
 
     @property
     def script(self) -> str | None:

@@ -2,7 +2,7 @@
 
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -143,7 +143,7 @@ def _step_time(rows: Rows, *, is_scoped: bool) -> Figure:
     if not rows:
         note = (
             "no step is marked; pass a schedule to torch.profiler.profile and call profiler.step() in the loop (without"
-            " a schedule it marks nothing), or put each step into an NVTX range `step N`"
+            " a schedule it marks nothing), r.step() of tracelab.record, or put each step into an NVTX range `step N`"
         )
         return Figure("step time", None, "unknown", note, "ns")
     counted = [row for row in rows if row["number"] is not None]
@@ -160,6 +160,16 @@ def _step_time(rows: Rows, *, is_scoped: bool) -> Figure:
     )
     left_out = _left_out(rows) if counted else _APART * all(row["left_out"] == "not_on_all_ranks" for row in rows)
     return Figure("step time", median, _time(round(median)), f"median of {of}{spread}{left_out}", "ns")
+
+
+def name_latencies(figures: Sequence[Figure]) -> list[Figure]:
+    """Name the query of latencies beside the step time, where a step is the answer to a batch of prompts."""
+    return [
+        replace(each, note=f"{each.note}; times to the first and each further token: inference_latency")
+        if each.name == "step time"
+        else each
+        for each in figures
+    ]
 
 
 def _left_out(rows: Rows) -> str:

@@ -28,6 +28,7 @@ from tracelab.report.summary.figures import (
     compute_figures,
     describe_work,
     has_timeline,
+    name_latencies,
 )
 from tracelab.report.summary.lead import FoundLeads, Lead
 from tracelab.report.summary.leads import find_leads
@@ -220,6 +221,8 @@ def _summarize_run(
     start, start_ns = _describe_start(session, run, start_up)
     lacks_start = run in session.starts_out_ns
     figures = compute_figures(answers, missing, window_ns, lacks_start=lacks_start, is_scoped=bool(session.scope))
+    if _has_answers_of_prompts(session, run):
+        figures = name_latencies(figures)
     recorded = answers.get("recordings", [])
     ended = tuple(_describe_end(session, run))
     description = describe_run(recorded, ended)
@@ -261,6 +264,12 @@ def figures_known(figures: Sequence[Figure]) -> bool:
 def _has_summaries(session: ReportSession, run: str) -> bool:
     """Return whether a run has sums that a profiler computed itself."""
     return bool(session.con.execute("select 1 from summaries where run = $run limit 1", {"run": run}).fetchall())
+
+
+def _has_answers_of_prompts(session: ReportSession, run: str) -> bool:
+    """Return whether a workload of inference measured its prefills and decodes."""
+    sql = "select 1 from steps where run = $run and phase in ('prefill', 'decode') limit 1"
+    return bool(session.con.execute(sql, {"run": run}).fetchall())
 
 
 def _describe_counters(session: ReportSession, run: str) -> str:
