@@ -130,8 +130,11 @@ all_steps as materialized (
 placed as materialized (
     from with_class_and_step('activity', 'all_steps')
 ),
+completed as (
+    from completed_steps('all_steps', 'placed')
+),
 counted as materialized (
-    from counted_steps('all_steps', 'placed')
+    from counted_steps('completed')
 ),
 step_ids as materialized (  -- a row is one step that counts; where whole recordings are compared one is all that has none
     select step_id, number, true as by_step

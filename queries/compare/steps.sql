@@ -11,7 +11,10 @@ stepped as materialized (
 ),
 work as materialized (
     select run, step_id, start_ns, end_ns from activity left join stepped using (id)
+),
+completed as (
+    from completed_steps('all_steps', 'work')
 )
 select step_id, run, rank, place, step_ns, number, left_out
-from counted_steps('all_steps', 'work')
+from counted_steps('completed')
 order by run, rank, place

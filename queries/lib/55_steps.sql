@@ -180,7 +180,7 @@ where depth > 0;
 create or replace macro with_step(relation, steps) as table
 with _calls as (
     select a.process, a.correlation, a.start_ns, case when a.start_ns < s.range_end_ns then s.id else 0 end as step_id
-    from with_process('api_calls', steps) as a
+    from with_process('unscoped_api_calls', steps) as a
     asof left join query_table(steps) as s on a.process = s.process and a.start_ns >= s.start_ns
     where a.correlation is not null and a.api in ('runtime', 'driver') and has_valid_interval(a.start_ns, a.end_ns)
 ),
@@ -189,7 +189,7 @@ _launches as (
 ),
 _marks as (  -- of steps with one name the one that began last before the range, else the first
     select m.process, m.device, m.stream, m.start_ns, m.end_ns, coalesce(s.id, f.id) as step_id
-    from with_process('annotations', steps) as m
+    from with_process('unscoped_annotations', steps) as m
     join (select process, name, min(id) as id from query_table(steps) group by process, name) as f using (process, name)
     asof left join query_table(steps) as s on m.process = s.process and m.name = s.name and m.start_ns >= s.start_ns
     where m.scope = 'gpu' and has_valid_interval(m.start_ns, m.end_ns)

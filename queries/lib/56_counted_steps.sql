@@ -28,14 +28,12 @@ from with_process(relation, steps) as r
 asof join query_table(steps) as s on r.process = s.process and r.start_ns >= s.start_ns
 where r.start_ns < s.end_ns;
 
--- shared_steps(steps, work): the steps of steps_of() with their places among those that all ranks of their run share: by their
--- numbers or, where these are unknown, in the order of time, of those with GPU work, if the run has any. `work` are the GPU rows
--- of the runs (run, step_id: NULL for none, start_ns, end_ns). A row is one step: step_id, run, rank, its `place` in the
--- rank from 1, in the order of time, step_ns, has_work, its shared_place from 0 (NULL where it is not shared), and how many its
--- rank has, `shared`. A step is complete where the next one begins, or, if that is later, where the work ends that it and
+-- completed_steps(steps, work): how long the steps of steps_of() take. `work` are the GPU rows of the runs (run, step_id: NULL for
+-- none, start_ns, end_ns). A row is one step: step_id, run, rank, step, start_ns, step_ns, and whether it has_work, if the run
+-- has any. A step is complete where the next one begins, or, if that is later, where the work ends that it and
 -- those before it launched: a CPU that runs ahead of its GPU launches steps in less time than they take. step_ns is the time
 -- from the completion of the previous step of the process, or from the step's own start if that is later, to its own.
-create or replace macro shared_steps(steps, work) as table
+create or replace macro completed_steps(steps, work) as table
 with _work as materialized (
     select run, step_id, max(end_ns) filter (has_valid_interval(start_ns, end_ns)) as end_ns
     from query_table(work)
@@ -49,15 +47,23 @@ _completed as (
     from query_table(steps) as s
     left join _work as w on s.run = w.run and s.id = w.step_id
     left join (select distinct run from _work) as g on s.run = g.run
-),
-_placed as (
+)
+select
+    step_id, run, rank, step, start_ns,
+    complete_ns - greatest(start_ns, lag(complete_ns) over (partition by process order by start_ns, step_id)) as step_ns,
+    has_work
+from _completed;
+
+-- shared_steps(completed): completed_steps(), or some of them, with their places among those that all ranks of their run share:
+-- by their numbers or, where these are unknown, in the order of time, of those with GPU work, if the run has any. A row is one
+-- step: step_id, run, rank, its `place` in the rank from 1, in the order of time, step_ns, has_work, its shared_place from 0
+-- (NULL where it is not shared), and how many its rank has, `shared`.
+create or replace macro shared_steps(completed) as table
+with _placed as (
     select
-        step_id, run, rank, step,
-        complete_ns
-            - greatest(start_ns, lag(complete_ns) over (partition by process order by start_ns, step_id)) as step_ns,
-        row_number() over (partition by run, rank order by start_ns, step_id) as place,
-        has_work
-    from _completed
+        step_id, run, rank, step, step_ns, has_work,
+        row_number() over (partition by run, rank order by start_ns, step_id) as place
+    from query_table(completed)
 ),
 _ranks as (
     select
@@ -114,17 +120,17 @@ select
     end as left_out
 from query_table(relation);
 
--- counted_steps(steps, work): which steps count where their runs are compared: those of shared_steps() without the first and
+-- counted_steps(completed): which steps count where their runs are compared: those of shared_steps() without the first and
 -- the last, or, where any run has fewer than three, as many of the first of each. A row is as of numbered_steps().
-create or replace macro counted_steps(steps, work) as table
+create or replace macro counted_steps(completed) as table
 with _shared as (
-    select *, min(shared) over () as least from shared_steps(steps, work)
+    select *, min(shared) over () as least from shared_steps(completed)
 )
 from numbered_steps('_shared');
 
--- counted_steps_alone(steps, work): the same of each run by itself: how many steps the others have does not matter.
-create or replace macro counted_steps_alone(steps, work) as table
+-- counted_steps_alone(completed): the same of each run by itself: how many steps the others have does not matter.
+create or replace macro counted_steps_alone(completed) as table
 with _shared as (
-    select *, min(shared) over (partition by run) as least from shared_steps(steps, work)
+    select *, min(shared) over (partition by run) as least from shared_steps(completed)
 )
 from numbered_steps('_shared');

@@ -1,17 +1,21 @@
 -- Steps of each run, and which of them count as in a comparison of runs.
 -- A row is one run, rank and step, as of counted_steps_alone(): of marked ranges, else as a run folder records them. `runs` are
--- the runs to read, none for all.
+-- the runs to read, none for all. A scope chooses steps; how long one takes is that of the recording.
 with marked as (
     select run, source, rank, pid, name, scope, start_ns, end_ns
-    from annotations
+    from unscoped_annotations
     where len($runs) = 0 or list_contains($runs, run)
+),
+chosen as (
+    from step_ranges('annotations', $step_name)
 ),
 all_steps as materialized (
     from steps_of('marked', $step_name)
+    where run in (select run from chosen)
 ),
 activity as materialized (
     select row_number() over () as id, run, source, rank, pid, device, stream, start_ns, end_ns, correlation
-    from gpu_activity
+    from unscoped_activity
     where run in (select run from all_steps)
 ),
 stepped as materialized (
@@ -19,6 +23,16 @@ stepped as materialized (
 ),
 work as materialized (
     select run, step_id, start_ns, end_ns from activity left join stepped using (id)
+),
+completed as materialized (
+    select *
+    from completed_steps('all_steps', 'work')
+    where step_id in (
+        select id from all_steps as s
+        join chosen as c
+            on s.run = c.run and s.source = c.source and s.rank = c.rank and s.pid is not distinct from c.pid
+            and s.start_ns = c.start_ns and s.name = c.name
+    )
 ),
 recorded as materialized (  -- each step is its own process: their times were measured one by one, also where they overlap
     select
@@ -30,7 +44,10 @@ recorded as materialized (  -- each step is its own process: their times were me
 ),
 no_work as (
     select run, id as step_id, start_ns, end_ns from recorded limit 0
+),
+timed as (
+    from completed_steps('recorded', 'no_work')
 )
-select run, rank, place, step_ns, number, left_out, true as is_marked from counted_steps_alone('all_steps', 'work')
+select run, rank, place, step_ns, number, left_out, true as is_marked from counted_steps_alone('completed')
 union all
-select run, rank, place, step_ns, number, left_out, false from counted_steps_alone('recorded', 'no_work')
+select run, rank, place, step_ns, number, left_out, false from counted_steps_alone('timed')

@@ -89,7 +89,9 @@ def test_a_step_takes_until_its_work_is_done(
         for n in (1, 2, 3)
     ]
     register(memory, steps, [("a", n, 0, end) for n, end in enumerate(work_ends, 1) if end is not None])
-    rows = memory.con.execute("select step_ns from shared_steps('given_steps', 'given_work') order by place").fetchall()
+    rows = memory.con.execute(
+        "select step_ns from completed_steps('given_steps', 'given_work') order by start_ns"
+    ).fetchall()
     assert tuple(row[0] for row in rows) == step_ns
 
 
@@ -122,13 +124,10 @@ def test_steps_count_as_plain_python_decides(
     ]
     work = [(run, step, 0, 1) for run in marked if has_gpu for step in (None, *working[run])]
     register(memory, step_rows, work)
-    rows = memory.con.execute(
-        "select step_id, number, left_out, step_ns from counted_steps('given_steps', 'given_work')"
-    ).fetchall()
+    memory.con.execute("create or replace temp view completed as from completed_steps('given_steps', 'given_work')")
+    rows = memory.con.execute("select step_id, number, left_out, step_ns from counted_steps('completed')").fetchall()
     assert {step: (number, reason) for step, number, reason, _ in rows} == expected
-    alone = memory.con.execute(
-        "select step_id, number, left_out from counted_steps_alone('given_steps', 'given_work')"
-    ).fetchall()
+    alone = memory.con.execute("select step_id, number, left_out from counted_steps_alone('completed')").fetchall()
     assert {step: (number, reason) for step, number, reason in alone} == {
         step: found
         for run, steps in marked.items()
