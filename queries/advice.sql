@@ -154,7 +154,7 @@ measures as (
         coalesce(c.small_ns, 0) as small_ns,
         coalesce(c.slow_ns, 0) as slow_ns
     from devices_seen as d
-    left join windows('activity') as w on d.run = w.run and d.rank = w.rank and d.device is not distinct from w.device
+    left join scope_windows('activity') as w on d.run = w.run and d.rank = w.rank and d.device is not distinct from w.device
     left join times as t on d.run = t.run and d.rank = t.rank and d.device is not distinct from t.device
     left join directions as b on d.run = b.run and d.rank = b.rank and d.device is not distinct from b.device
     left join clip_to('graphs', 'executions') as g

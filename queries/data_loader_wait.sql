@@ -21,7 +21,7 @@
 -- of_wait_ratio = "gpu_idle_ns / wait_ns."
 -- waits = "Ranges of the loader that lie in the step, or partly."
 -- counted_from = "trace, or steps: the collector's own measure."
--- window_idle_ns = "The part of gpu_idle_ns between the device's first start and its last end, which its window includes; NULL without a device."
+-- window_idle_ns = "The part of gpu_idle_ns between the device's first start and its last end in the recording, in a scope or not; NULL without a device."
 -- lost_ns = "What the wait costs: window_idle_ns of a device; wait_ns in a run without a device whose process marks its waits."
 -- is_left_out = "A row from `steps` that no finding counts: of a rank whose trace has waits of the loader, too, or of a step that the profiler did not record, where it recorded others."
 -- [report]
@@ -80,9 +80,9 @@ all_activity as (  -- what runs outside of a scope leaves no device idle
     union all
     select run, source, rank, device, start_ns, end_ns from out_of_scope_activity
 ),
-device_windows as (
+device_windows as (  -- that of the recording: a wait before the first row of a scope leaves its device idle, too
     select run, source, rank, device, min(start_ns) as first_ns, max(end_ns) as last_ns
-    from intervals('activity')
+    from intervals('all_activity')
     group by run, source, rank, device
 ),
 devices_seen as (

@@ -1,13 +1,14 @@
 -- Time of each device: compute, exposed communication, exposed copies, idle.
 -- A row is one run, rank and device with GPU activity. Each nanosecond of the window counts once, for the first that
 -- applies: compute, then communication, then memory, then idle; the parts add up to `window_ns`. With a scope they are of its
--- rows, and the time in which others run, or hide communication and memory of the scope, is `out_of_scope_ns`. Kernels that no rule of the classifier knows count as compute, and so do CUDA graphs recorded
--- as a whole, with any nodes inside them.
+-- rows, and the time in which others run, or hide communication and memory of the scope, is `out_of_scope_ns`. A gap is that of
+-- the row which ends it: the window of a scope begins with the gap before its first row. Kernels that no rule of the classifier
+-- knows count as compute, and so do CUDA graphs recorded as a whole, with any nodes inside them.
 -- /// query
 -- title = "GPU time breakdown"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches"]
 -- on_cpu = "cpu_breakdown"
--- show = ["run", "rank", "device", "window_ns", "compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns"]
+-- show = ["run", "rank", "device", "window_ns", "compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns", "out_of_scope_ns"]
 -- chart = { kind = "stacked", x = "rank", y = ["compute_ns", "exposed_comm_ns", "exposed_memory_ns", "out_of_scope_ns", "idle_ns"], by = "run" }
 -- [params]
 -- common = ["run", "rank", "device"]
@@ -19,7 +20,7 @@
 -- kernel_sum_ns = "Durations of all kernels, added up."
 -- unclassified_ns = "Durations of the kernels whose name no rule matches, added up."
 -- unclassified_ratio = "common"
--- out_of_scope_ns = "Time in which rows outside of the scope ran, such as those of other steps: alone, or compute while only communication or memory of the scope ran, or communication while only memory did; 0 without a scope."
+-- out_of_scope_ns = "Time in which rows outside of the scope ran, such as those of other steps: alone, or compute while only communication or memory of the scope ran, or communication while only memory did; and the gaps before them. 0 without a scope."
 -- [report]
 -- section = "time"
 -- order = 1
@@ -78,6 +79,8 @@ layers as not materialized (
     where kind <> 'kernel'
     union all
     select run, source, rank, device, 3 + layer, start_ns, end_ns from others
+    union all
+    select run, source, rank, device, 3, start_ns, end_ns from idle_outside('activity')
 ),
 devices_seen as (
     select distinct run, rank, device from activity

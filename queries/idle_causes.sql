@@ -6,7 +6,8 @@
 -- another device or a copy), else `overhead`. `unknown` are gaps whose next work has no launch call in the source, or
 -- starts over a millisecond before it, and all of a process whose synchronizations return over a millisecond before the work
 -- ends that they wait for: its clocks of CPU and GPU do not agree. They may have any cause. The four parts add up to
--- `idle_ns`, which is that of gpu_breakdown. The CPU side is the process that launched; where it waited itself (a lock, the data loader, another rank) is not in it.
+-- `idle_ns`, which is that of gpu_breakdown. With a scope only the gaps that its rows end count. The CPU side is the process that
+-- launched; where it waited itself (a lock, the data loader, another rank) is not in it.
 -- /// query
 -- title = "Idle time causes"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches"]
@@ -82,11 +83,6 @@ with activity as not materialized (  -- each use reads only its own columns
     from gpu_activity
     where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
-all_activity as not materialized (
-    select run, source, rank, pid, device, start_ns, end_ns, correlation from activity
-    union all
-    select run, source, rank, pid, device, start_ns, end_ns, correlation from out_of_scope_rows('activity', 'out_of_scope_activity')
-),
 calls as not materialized (
     select run, source, pid, tid, correlation, name, start_ns, end_ns
     from unscoped_api_calls
@@ -105,7 +101,7 @@ devices_seen as (
     select distinct run, rank, device from activity
 ),
 idle as (
-    from gaps('all_activity')
+    from scope_gaps('activity') where is_own
 ),
 all_steps as materialized (
     from recorded_steps($run, $rank, $step_name)
@@ -202,7 +198,7 @@ select
     o.name as host_op,
     as_bigint(o.dur_ns) as host_op_ns
 from devices_seen as d
-left join windows('activity') as w on d.run = w.run and d.rank = w.rank and d.device is not distinct from w.device
+left join scope_windows('activity') as w on d.run = w.run and d.rank = w.rank and d.device is not distinct from w.device
 left join sums as s on d.run = s.run and d.rank = s.rank and d.device is not distinct from s.device
 left join worst as l on d.run = l.run and d.rank = l.rank and d.device is not distinct from l.device
 left join by_op as o

@@ -187,6 +187,6 @@ select
 from shares as s
 left join scope_solo_time('kinds', 'others') as a
     on s.run = a.run and s.rank = a.rank and s.device is not distinct from a.device and s.part = a.part
-left join windows('activity') as w on s.run = w.run and s.rank = w.rank and s.device is not distinct from w.device
+left join scope_windows('activity') as w on s.run = w.run and s.rank = w.rank and s.device is not distinct from w.device
 left join tf32_speedups as t on s.run = t.run and s.rank = t.rank and s.device is not distinct from t.device
 order by s.run, s.rank, s.device, s.dur_ns desc, class

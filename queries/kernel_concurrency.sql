@@ -54,5 +54,5 @@ select
     coalesce(b.max_concurrent, 0)::bigint as max_concurrent
 from counts as k
 left join concurrency('executions') as b on k.run = b.run and k.rank = b.rank and k.device is not distinct from b.device
-left join windows('activity') as w on k.run = w.run and k.rank = w.rank and k.device is not distinct from w.device
+left join scope_windows('activity') as w on k.run = w.run and k.rank = w.rank and k.device is not distinct from w.device
 order by k.run, k.rank, k.device

@@ -81,5 +81,5 @@ select
     zero_if_missing(w.run, w.window_ns) as window_ns
 from counts as c
 left join measures as m on c.run = m.run and c.rank = m.rank and c.device is not distinct from m.device
-left join windows('activity') as w on c.run = w.run and c.rank = w.rank and c.device is not distinct from w.device
+left join scope_windows('activity') as w on c.run = w.run and c.rank = w.rank and c.device is not distinct from w.device
 order by c.run, c.rank, c.device

@@ -116,7 +116,7 @@ from sums as s
 left join exposed as e
     on s.run = e.run and s.rank = e.rank and s.device is not distinct from e.device
     and s.part is not distinct from e.part
-left join windows('activity') as w on s.run = w.run and s.rank = w.rank and s.device is not distinct from w.device
+left join scope_windows('activity') as w on s.run = w.run and s.rank = w.rank and s.device is not distinct from w.device
 left join busy('copies') as b
     on s.run = b.run and s.rank = b.rank and s.device is not distinct from b.device
     and s.part is not distinct from b.part

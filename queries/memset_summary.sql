@@ -67,5 +67,5 @@ select
     zero_if_missing(w.run, w.window_ns) as window_ns
 from sums as s
 left join exposed as e on s.run = e.run and s.rank = e.rank and s.device is not distinct from e.device
-left join windows('activity') as w on s.run = w.run and s.rank = w.rank and s.device is not distinct from w.device
+left join scope_windows('activity') as w on s.run = w.run and s.rank = w.rank and s.device is not distinct from w.device
 order by s.run, s.rank, s.device

@@ -148,5 +148,5 @@ left join most_exposed('in_steps', 'clipped') as m
     on a.run = m.run and a.rank = m.rank and a.device is not distinct from m.device and a.part = m.part
 left join kernel_sums as s on a.run = s.run and a.rank = s.rank and a.device is not distinct from s.device
 left join busy('kinds') as b on a.run = b.run and a.rank = b.rank and a.device is not distinct from b.device
-left join windows('activity') as w on a.run = w.run and a.rank = w.rank and a.device is not distinct from w.device
+left join scope_windows('activity') as w on a.run = w.run and a.rank = w.rank and a.device is not distinct from w.device
 order by a.run, a.rank, a.device, collective

@@ -67,7 +67,7 @@ activity as (
     select run, source, rank, device, start_ns, end_ns from gpu_activity where kind in ('kernel', 'graph') and matches(run, $run)
 ),
 spans as (
-    select run, rank, sum(window_ns) as window_ns from windows('activity') group by run, rank
+    select run, rank, sum(window_ns) as window_ns from scope_windows('activity') group by run, rank
 )
 select
     s.run, s.rank, s.role, s.role_source, s.kernels,

@@ -40,6 +40,11 @@ class RowMask:
             f"create or replace macro {session.RECORDED}() as {sorted(self.recorded)}::varchar[];"
         )
 
+    def render_first_gap(self) -> str:
+        """Render the macro that decides whether idle time before the first row of a device belongs to the scope."""
+        begins_by_time = self.scope.from_ is not None or self.scope.after_start
+        return f"create or replace macro scope_has_first_gap() as {not begins_by_time};"
+
 
 _HOLDS_BIT = (
     "case when stored.file_row_number < bit_length(scoped.bits)\n"
