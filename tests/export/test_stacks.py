@@ -60,11 +60,19 @@ def test_stacks_of_a_scope_are_those_of_its_frames(tmp_path: Path) -> None:
     def export(*options: str) -> list[str]:
         words = ["export", "--collapsed", "--store", str(lab), "-o", str(tmp_path / "stacks.txt"), "--force", *options]
         answer = CliRunner().invoke(main, words)
-        return [answer.output.splitlines()[-1][:6], *(tmp_path / "stacks.txt").read_text("utf-8").splitlines()]
+        printed = [line.partition(";")[0] for line in answer.output.splitlines()]
+        return [*printed, *(tmp_path / "stacks.txt").read_text("utf-8").splitlines()]
 
-    assert export("--steps", "1") == ["Scope:", "f 20"]
-    assert export("--to", "50ns") == ["Scope:", "main 70", "main;f 30"]  # main begins before the first event
-    assert export() == ["2 stac", "main 50", "main;f 50"]
+    two = ["2 stacks of 1 rank: time on the CPU"]
+    assert export("--steps", "1") == ["1 stack of 1 rank: time on the CPU", "Scope: steps 1 of 0–1", "f 20"]
+    assert export("--to", "50ns") == [
+        *two,
+        "Scope: to 50ns",
+        "main 70",
+        "main;f 30",
+    ]  # main begins before the first event
+    assert export("--from", "0.05us")[1] == "Scope: from 50ns"
+    assert export() == [*two, "main 50", "main;f 50"]
 
 
 def test_speedscope_has_a_profile_for_each_rank_and_measure_whose_weights_add_up(store: Path, tmp_path: Path) -> None:

@@ -131,6 +131,16 @@ def test_as_many_frames_as_a_page_holds_are_drawn_zoomed_and_searched_within_a_s
 
 
 @needs_browser
+def test_a_search_takes_text_or_a_regular_expression(opened: Page) -> None:
+    whole = WIDE * (WIDE + 1) // 2
+    of_f1 = 1 + 2 + sum(range(248, 257))  # chains 0, 1 and 247 to 255 have f1
+    for words, found_ns in (("absent|^MAIN$", whole), ("^ain", 0), (": f1$", of_f1), ("py(1): f1", of_f1), ("f1(", 0)):
+        search = "const field = document.querySelector('.flame input'); "
+        opened.run(f"(() => {{ {search} field.value = '{words}'; field.dispatchEvent(new Event('input')) }})()")
+        assert f"({found_ns:,} ns)" in opened.run(STATUS).partition("found: ")[2], words
+
+
+@needs_browser
 def test_a_graph_is_read_and_drawn_when_it_is_near(opened: Page) -> None:
     canvases = "document.querySelectorAll('.flame canvas').length"
     assert opened.run(canvases) == 1

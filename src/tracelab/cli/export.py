@@ -186,9 +186,10 @@ def command(  # noqa: PLR0913  one for each option
         return
     if stacks is not None:
         from tracelab.cli.query import take_scope
+        from tracelab.store.scope.request import format_time
 
         times = {"from_": selection["from_ns"], "to": selection["to_ns"]}
-        scope = take_scope(of_stacks | {name: None if ns is None else str(ns) for name, ns in times.items()})
+        scope = take_scope(of_stacks | {name: None if ns is None else format_time(ns) for name, ns in times.items()})
         _export_stacks(store, stacks, output, {"measure": measure, "by": by, **selection}, scope, force=force)
         return
     if measure is not None or by is not None or is_of_stacks:
@@ -268,7 +269,8 @@ def _export_stacks(
         write_atomically(path, lambda stream: counts.append(write(trees, stream)), force=force)
     names = ", ".join(dict.fromkeys(stacks.MEASURES[tree.measure][0] for tree in trees))
     ranks = len({(tree.run, tree.rank) for tree in trees})
-    print_lines(f"{counts[0]:,} stacks of {'1 rank' if ranks == 1 else f'{ranks:,} ranks'}: {names}", err=True)
+    written = "1 stack" if counts[0] == 1 else f"{counts[0]:,} stacks"
+    print_lines(f"{written} of {'1 rank' if ranks == 1 else f'{ranks:,} ranks'}: {names}", err=True)
     for note in notes:
         print_lines(note, err=True)
 

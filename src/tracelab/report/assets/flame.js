@@ -48,7 +48,7 @@
     const bar = target.appendChild(tracelab.element("div", undefined, { class: "timeline-bar", role: "toolbar", "aria-label": "Flame graph" }));
     const choice = bar.appendChild(tracelab.element("select", undefined, { "aria-label": "What the widths are" }));
     for (const [at, { title }] of figure.measures.entries()) choice.append(tracelab.element("option", title, { value: at }));
-    const search = bar.appendChild(tracelab.element("input", undefined, { type: "search", placeholder: "Search frames", "aria-label": "Search frames" }));
+    const search = bar.appendChild(tracelab.element("input", undefined, { type: "search", placeholder: "Search frames (REGEX)", title: "Text, or a regular expression: conv|addmm", "aria-label": "Search frames" }));
     const whole = bar.appendChild(tracelab.element("button", "Whole", { type: "button", title: "Show all stacks" }));
     const status = bar.appendChild(tracelab.element("span", "", { class: "timeline-status", role: "status", "aria-live": "polite" }));
     const surface = target.appendChild(tracelab.element("canvas", undefined, { role: "img", tabindex: "0", "aria-label": `Stacks of ${figure.run}; arrow keys select, Enter zooms, Escape zooms out` }));
@@ -191,8 +191,13 @@
     search.oninput = () => { match(); paint(); };
 
     function match() {
-      const text = search.value.toLowerCase();
-      wanted = text ? new Set(tree.names.flatMap((each, at) => each.toLowerCase().includes(text) ? [at] : [])) : null;
+      const text = search.value.toLowerCase(), pattern = parse(search.value);
+      const isWanted = (each) => each.toLowerCase().includes(text) || Boolean(pattern?.test(each));
+      wanted = text ? new Set(tree.names.flatMap((each, at) => isWanted(each) ? [at] : [])) : null;
+    }
+
+    function parse(text) {
+      try { return new RegExp(text, "i"); } catch { return null; } // such as an open parenthesis: plain text
     }
 
     let width = 0;

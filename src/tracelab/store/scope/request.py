@@ -123,3 +123,9 @@ def parse_time(text: str) -> int:
         raise UsageError(f"{text!r} is no time; write it as 1.5s, 20ms, 300us or 1234567 (ns)")
     size, fraction = _UNITS[match["unit"]], match["fraction"] or ""
     return int(match["whole"]) * size + int(fraction or 0) * size // int(f"1{'0' * len(fraction)}")
+
+
+def format_time(time_ns: int) -> str:
+    """Format a time exactly, as `parse_time` reads it, in the largest unit that leaves a whole number: 300ms."""
+    unit, size = next((unit, size) for unit, size in reversed(_UNITS.items()) if unit and time_ns % size == 0)
+    return f"{time_ns // size}{unit}"
