@@ -60,7 +60,7 @@ def test_stacks_of_a_scope_are_those_of_its_frames(tmp_path: Path) -> None:
     def export(*options: str) -> list[str]:
         words = ["export", "--collapsed", "--store", str(lab), "-o", str(tmp_path / "stacks.txt"), "--force", *options]
         answer = CliRunner().invoke(main, words)
-        printed = [line.partition(";")[0] for line in answer.output.splitlines()]
+        printed = [line.partition(";")[0] for line in answer.output.splitlines()[1:]]  # after the path
         return [*printed, *(tmp_path / "stacks.txt").read_text("utf-8").splitlines()]
 
     two = ["2 stacks of 1 rank: time on the CPU"]
