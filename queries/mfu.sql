@@ -7,7 +7,8 @@
 -- (flop_per_sample and batch_size of the run; DataParallel splits a batch over its GPUs); else what ncu counted in a run of
 -- the same program (see kernel_flop) for the kernels launched in that time, recomputation and padding included: strictly, the
 -- utilization of the hardware. With --from shapes they are those of the ops that began in that time, by their formulas (see
--- op_flop); the FLOPs of a kernel are known where the op that launched it has a formula.
+-- op_flop); the FLOPs of a kernel are known where the op that launched it has a formula. Ops that checkpointing recomputes are
+-- among them: then this is the utilization of the hardware, too (HFU), and --passes has that of the model.
 -- The peak is dense, of one GPU and of the type that did most of it: --peak-gflop-per-s, else the data sheet's, else the
 -- sustained measured ceiling, else the report's own.
 -- Nothing is guessed: where less than --min-coverage of the kernels' time has counts of the same name, grid, block and,
@@ -39,7 +40,7 @@
 -- peak_gflop_per_s = "What this GPU could reach."
 -- mfu_ratio = "achieved_gflop_per_s / peak_gflop_per_s."
 -- precision = "The precision whose peak is taken."
--- flop_source = "given, model, ncu or shapes."
+-- flop_source = "given, model, ncu or shapes; recomputation is part of the last two."
 -- peak_source = "given, specification, measured or ncu."
 -- refused = "Why there is no figure."
 -- flop = "FLOPs in the time."
