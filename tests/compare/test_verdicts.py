@@ -256,3 +256,14 @@ def test_a_change_whose_sign_is_not_that_of_its_values_is_explained(last: int, i
 )
 def test_an_op_that_waits_for_the_gpu_takes_more_and_is_not_slower(metric: str, word: str) -> None:
     assert spell_verdict(metric, "slower") == word
+
+
+@pytest.mark.parametrize("is_added", [True, False])
+def test_an_op_of_one_side_has_an_interval_also_where_the_other_side_records_its_peak_memory(is_added) -> None:
+    """The peak is one value for all steps, and its recording has four steps without the op all the same."""
+    op, times = "op:aten::threshold_", np.array([100.0, 100.0, 100.0, 100.0])
+    without = [{"peak_memory": np.array([7.0]), "step_time": times}]
+    having = [{"step_time": times, op: times / 2}]
+    (row,) = judge([op], *((without, having) if is_added else (having, without)))
+    assert (row.difference_low, row.difference_high) == ((50, 50) if is_added else (-50, -50))
+    assert (row.verdict, row.tendency) == ("undecided", "slower" if is_added else "faster")

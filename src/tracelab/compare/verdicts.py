@@ -193,7 +193,10 @@ def _shift_of_values(effect: float, blocks: Shift) -> Shift:
 
 
 def _steps_of(name: str, recordings: Sequence[Series]) -> list[Array] | None:
-    """Return the steps of each recording; 0 for what others of a family have; None where a headline is not recorded."""
+    """Return the steps of each recording; 0 for what others of a family have; None where a headline is not recorded.
+
+    A recording has as many steps as its longest metric: its peak memory is a single value.
+    """
     steps = [each.get(name) for each in recordings]
     if any(each is not None and np.isnan(each).all() for each in steps):
         return None
@@ -201,7 +204,7 @@ def _steps_of(name: str, recordings: Sequence[Series]) -> list[Array] | None:
         known = [each for each in steps if each is not None]
         return known if len(known) == len(steps) else None
     return [
-        np.zeros(len(next(iter(recording.values())))) if each is None else each
+        np.zeros(max(map(len, recording.values()))) if each is None else each
         for each, recording in zip(steps, recordings, strict=True)
     ]
 
