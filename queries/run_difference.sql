@@ -57,8 +57,8 @@
 -- [[report.findings]]
 -- when = "case when section = 'kernels' then difference_ns <> 0 end"
 -- by = "abs(difference_ns)"
--- text = "The largest difference between the kernels of the two runs is {name}: {difference_ns} per {per}[, from {before_each_ns}][ to {after_each_ns}]."
--- advice = "See first whether the runs are comparable (section `comparability`); then look at that kernel's calls and shapes in both."
+-- text = "By their names, the largest difference between the kernels of the two runs is {name}: {difference_ns} per {per}[, from {before_each_ns}][ to {after_each_ns}]."
+-- advice = "See first whether the runs are comparable (section `comparability`); then look at that kernel's calls and shapes in both. `tracelab compare` also pairs kernels of different names."
 -- [[report.findings]]
 -- when = "case when section = 'ops' then difference_ns <> 0 end"
 -- by = "abs(difference_ns)"

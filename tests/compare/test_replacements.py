@@ -1,6 +1,7 @@
 """Kernels that are launched in the place of others, of steps that a person can align."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,8 +16,8 @@ from tracelab.compare import sentences, writers
 from tracelab.compare.comparison import Comparison, Request, compare_source
 from tracelab.compare.fetch import Source
 from tracelab.compare.kernel_groups import group_kernels
-from tracelab.compare.kernel_matching import Kernel, UnmatchedClass, match_kernels
-from tracelab.compare.replacements import Replaced, find_replacements
+from tracelab.compare.kernel_matching import Kernel, KernelMatch, UnmatchedClass, match_kernels
+from tracelab.compare.replacements import Replaced, Replacement, find_replacements
 from tracelab.plot.joined import join_rows, join_table
 from tracelab.query import library
 from tracelab.report.charts.chart import build_chart
@@ -205,6 +206,17 @@ def test_kernels_that_replace_each_other_are_one_bar_of_their_difference(swapped
     labels = [label for panel in drawn["panels"] for label in panel["labels"]]
     assert "gemm_kernel → cudnn_convolv…kernel" in labels
     assert labels.count("cudnn_convolve_kernel") == 0
+
+
+def test_a_matched_kernel_that_replaces_another_brings_its_names_of_both_sides(swapped: Comparison) -> None:
+    """Its difference of 490 ns is that between 128x64_nn and the two of the base, and not all of 128x64_nn."""
+    match = KernelMatch("key", ("sgemm_64x64_nn", "sgemm_32x128_nn"), ("sgemm_128x64_nn",), "sgemm_nn")
+    came = (Replaced(match.label, "gemm", 490.0),)
+    replaced = (Replacement((Replaced("winograd_tile", "winograd", -1_000.0),), came),)
+    matching = replace(swapped.matching, matches=(match,))
+    groups = group_kernels(replace(swapped, matching=matching, replacements=replaced))
+    names = frozenset({"winograd_tile", *match.base, *match.candidate})
+    assert groups == {"winograd_tile → sgemm_128x64_nn": names}
 
 
 def test_a_plot_of_two_runs_joins_them_and_other_plots_join_nothing(tmp_path: Path) -> None:

@@ -20,14 +20,14 @@ def group_kernels(compared: Comparison) -> dict[str, frozenset[str]]:
     matched = {match.label: (match.base, match.candidate) for match in compared.matching.matches}
     groups: dict[str, frozenset[str]] = {}
     for each in compared.replacements:
-        went, came = (
-            [name for part in side for name in matched.get(part.name, ((part.name,), (part.name,)))[at]]
-            for at, side in enumerate((each.went, each.came))
-        )
-        _add_group(groups, went, came)
+        parts = [matched.get(part.name, ((part.name,), (part.name,))) for part in (*each.went, *each.came)]
+        sides = parts[: len(each.went)], parts[len(each.went) :]
+        went, came = ([name for part in side for name in part[at]] for at, side in enumerate(sides))
+        names = frozenset(name for part in parts for side in part for name in side)
+        _add_group(groups, went, came, names)
     for base, candidate in matched.values():
         if set(base) != set(candidate):
-            _add_group(groups, base, candidate)
+            _add_group(groups, base, candidate, frozenset((*base, *candidate)))
     return groups
 
 
@@ -42,9 +42,13 @@ def fetch_groups(
         return {}
 
 
-def _add_group(groups: dict[str, frozenset[str]], base: Iterable[str], candidate: Iterable[str]) -> None:
-    """Add a group unless one of its names is in a group before."""
-    names = frozenset((*base, *candidate))
+def _add_group(
+    groups: dict[str, frozenset[str]], base: Iterable[str], candidate: Iterable[str], names: frozenset[str]
+) -> None:
+    """Add a group of names, with a label of both sides, unless one of its names is in a group before.
+
+    A matched kernel brings its names of both sides: the difference is between them.
+    """
     if not any(names & each for each in groups.values()):
         groups[ARROW.join(_label(side) for side in (base, candidate))] = names
 
