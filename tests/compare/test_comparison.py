@@ -183,7 +183,9 @@ def test_other_hardware_and_batches_are_refused_unless_allowed(memory: MemorySto
     )
     allowed = Request(("a",), ("b",), allow_different=("gpu", "batch_size"))
     (warning,) = compare_source(Source(memory.con), allowed).warnings
-    assert warning == ("Compared although the sides differ in GPU, batch size: effects include these differences.")
+    assert warning == (
+        "Compared although the sides differ in GPU model, batch size: effects include these differences."
+    )
 
 
 def test_the_gpu_that_a_run_folder_names_is_compared_where_no_device_is_recorded(memory: MemoryStore) -> None:
@@ -192,7 +194,7 @@ def test_the_gpu_that_a_run_folder_names_is_compared_where_no_device_is_recorded
         | {"runs": [{"run": run, "gpu": gpu}]}
         for run, gpu in (("a", "NVIDIA A100"), ("b", "H100"))
     )
-    assert "GPU A100 against H100" in refused(memory, base, candidate)
+    assert "GPU model A100 against H100" in refused(memory, base, candidate)
 
 
 def test_other_input_shapes_are_refused(memory: MemoryStore) -> None:
@@ -503,7 +505,7 @@ def other_gpu(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 REASON = (
-    "base and candidate cannot be compared: GPU A100 against H100; record both on one GPU model, or add "
+    "base and candidate cannot be compared: GPU model A100 against H100; record both on one GPU model, or add "
     "--allow-different gpu"
 )
 
@@ -526,7 +528,7 @@ def test_refusal_exits_with_5_and_is_a_document_of_the_format(other_gpu: Path, t
     assert set(content) - {"reason", "request"} == set(compared) - {"unit"}
     assert content["kernels"].keys() == compared["kernels"].keys()
     markdown = refuse("--format", "markdown")[0]
-    assert markdown.startswith("**Refused:** base and candidate cannot be compared: GPU A100 against H100;")
+    assert markdown.startswith("**Refused:** base and candidate cannot be compared: GPU model A100 against H100;")
     suite = ElementTree.fromstring(refuse("--format", "junit")[0])[0]  # noqa: S314  ours
     assert {name: suite.get(name) for name in ("tests", "failures", "errors", "skipped")} == {
         "tests": "1", "failures": "0", "errors": "1", "skipped": "0",

@@ -40,7 +40,7 @@ _COMMIT_LENGTH = 10
 LEAST_ALIKE_SHAPES = 0.5
 """Two sides with fewer of their common ops' calls on inputs of the same shapes do other work."""
 _LABELS = {
-    "gpu": "GPU",
+    "gpu": "GPU model",
     "gpus": "GPUs",
     "dataset": "data set",
     "recorded": "what is recorded",
