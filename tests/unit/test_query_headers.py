@@ -291,6 +291,12 @@ def test_unknown_run_is_no_data_with_the_nearest(con: DuckDBPyConnection) -> Non
         execute.run(con, library.find("kernel_summary"), {"run": "rr"})
 
 
+def test_a_pattern_of_runs_is_refused_with_the_runs_that_it_matches(con: DuckDBPyConnection) -> None:
+    reason = r"no run is named 'r\*', and a pattern is not read here; name one of r"
+    with pytest.raises(NoDataError, match=reason):
+        execute.run(con, library.find("kernel_summary"), {"run": "r*"})
+
+
 def test_an_unknown_run_is_named_before_tables_that_the_store_lacks(tmp_path: Path) -> None:
     lab = Lab(build_store(tmp_path / "lab", {"kernels": ROWS["kernels"]}))
     with pytest.raises(NoDataError, match=r"^the store has no run 'rr'; nearest: "):

@@ -195,6 +195,10 @@ def capture_hints(tables: Sequence[str]) -> str:
 def check_run(runs: Sequence[str], name: str) -> None:
     """Raise NoDataError, with the nearest names, if none of the store's runs has this name."""
     if name not in runs:
+        if matching := fnmatch.filter(runs, name):
+            raise NoDataError(
+                f"no run is named {name!r}, and a pattern is not read here; name one of {list_first(matching)}"
+            )
         near = difflib.get_close_matches(name, runs, n=3, cutoff=0.0)
         raise NoDataError(f"the store has no run {name!r}; nearest: {', '.join(near)}")
 
