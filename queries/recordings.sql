@@ -89,7 +89,7 @@ files as (
         as_bigint(sum(events_kept)) as events_kept,
         as_bigint(sum(events_skipped)) as events_skipped
     from (  -- a program that has a version in some of the run's files is the same one in those without
-        select *, concat_ws(' ', name, coalesce(producer_version, max(producer_version) over (partition by run, name))) as program
+        select *, concat_ws(if(format = 'kineto', ' schema ', ' '), name, coalesce(producer_version, max(producer_version) over (partition by run, name))) as program
         from (select *, coalesce(producer, format) as name from sources)
     )
     where matches(run, $run)

@@ -1,6 +1,6 @@
 -- Recordings that mark no steps.
 -- A row is one run and rank with ops or GPU activity and no range named like a step (ProfilerStep#3, step 3). Queries
--- by step (step_breakdown, data_loader_wait) return nothing from its trace.
+-- by step (step_breakdown, data_loader_wait) return nothing from its trace. What vLLM and SGLang mark is in serving_steps.
 -- /// check
 -- title = "No steps marked"
 -- severity = "info"
@@ -12,7 +12,9 @@ with work as (
     select run, rank, count(*) from ops group by run, rank
 ),
 marked as (
-    select distinct run, rank from step_ranges('annotations', '(?i)^(profiler)?step\s*#?\s*\d+$')
+    select run, rank from step_ranges('annotations', '(?i)^(profiler)?step\s*#?\s*\d+$')
+    union
+    select run, rank from serving_steps('annotations')
 )
 select
     run,

@@ -420,12 +420,14 @@ CASES: list[Case] = [
     (
         "steps_unmarked",
         {
-            "ops": [{"name": "aten::mm", "rank": rank} for rank in (0, 1)],
+            "ops": [{"name": "aten::mm", "rank": rank} for rank in (0, 1, 3, 4)],
             "kernels": [kernel(0), kernel(0, rank=1), kernel(0, rank=2)],
             "annotations": [
                 mark("forward", 0, 9),
                 mark("step 7", 0, 9, rank=1),
                 mark("step 7", 0, 9, rank=2, scope="gpu"),
+                mark("execute_context_1(888)_generation_8(8)", 0, 9, rank=3),  # the step of an inference server
+                mark("capture_32_FULL", 0, 9, rank=4),
             ],
         },
         [
