@@ -91,6 +91,11 @@ def test_losses_and_gains_have_one_scale_and_differ_by_hatch_and_sign(chromium: 
     assert "▼" in text
 
 
+def test_a_loss_has_the_minus_sign_of_the_texts(chromium: Page, path: Path) -> None:
+    chromium.open(path)
+    assert chromium.run("[tracelab.readable(-38.36e6, 'ns'), tracelab.digits(1234.5)]") == ["−38.36 ms", "1,235"]
+
+
 def test_a_finding_leads_to_its_step_in_the_timeline(chromium: Page, path: Path) -> None:
     chromium.open(path, height=3000)
     link = "Object.assign(document.createElement('a'), { href: '#timeline', id: 'link' })"

@@ -33,7 +33,7 @@ const tracelab = (() => {
   }
 
   function digits(number) {
-    return number.toLocaleString("en", { maximumSignificantDigits: 4 });
+    return number.toLocaleString("en", { maximumSignificantDigits: 4 }).replace("-", "−");
   }
 
   function readable(value, unit) {
