@@ -20,6 +20,7 @@ from tracelab.output.commands import StoreCommands
 from tracelab.query.library import library
 from tracelab.query.report_rules import Cost, Finding
 from tracelab.report.answers import open_report_session
+from tracelab.report.page import Page
 from tracelab.report.summary import summarize as summarize_module
 from tracelab.report.summary.alike import join_alike
 from tracelab.report.summary.derivation import derive_shares
@@ -227,6 +228,24 @@ def test_a_late_rank_of_a_run_on_the_cpu_is_named(tmp_path: Path, monkeypatch: p
     assert notes["exposed communication"] == "of the windows of 2 ranks, by gloo; waiting for late ranks 25.0 %"
 
 
+def test_waiting_that_several_ranks_do_not_show_is_unknown_for_the_reason_of_collective_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a send and its receive no clock is known, as no collective ends everywhere at once."""
+    kernels = [
+        KERNEL | {"name": "ncclDevKernel_SendRecv", "rank": rank, "start_ns": 500 * at + 100 * rank, "dur_ns": 100}
+        for rank in (0, 1)
+        for at in range(5)
+    ]
+    names = ("recordings", "gpu_breakdown", "stragglers")
+    monkeypatch.setattr(summarize_module, "needed_queries", lambda: [library()[name] for name in names])
+    (found,) = summarize(build_store(tmp_path / "lab", {"kernels": kernels}))
+    assert {each.name: each.note for each in found.figures}["exposed communication"].endswith(
+        "; how much of it is waiting is not known (collective_wait: no collective that ends everywhere at once shows "
+        "whether the order agrees)"
+    )
+
+
 @pytest.mark.parametrize(("ratio", "text"), [(0.000274, "≥ 0.027 %"), (0.00149, "≥ 0.1 %"), (0.4, "≥ 40.0 %")])
 def test_a_small_bound_of_the_mfu_is_not_rounded_to_nothing(ratio: float, text: str) -> None:
     of_shapes = {"flop_source": "shapes", "matched_ratio": 0.5, "ncu_run": None, "run": "a"}
@@ -306,6 +325,13 @@ def test_a_finding_links_to_its_rank_and_step_in_a_timeline_that_is_drawn(first:
     assert "#timeline" not in render_summaries([run], named=False)
     assert 'href="#' in render_summaries([run], named=False)
     assert 'href="#' not in render_summaries([run], named=False, on_page=False)
+
+
+def test_a_report_prints_as_one_line_and_is_its_html_otherwise() -> None:
+    page = Page("<p>" + "a" * 1_996 + "</p>")
+    line = "<tracelab report, 2.003 kB of HTML; .save(PATH) writes it>"
+    assert (repr(page), str(page), f"{page}", page.html) == (line, line, line, "".join(page))
+    assert page.html.startswith("<p>a")
 
 
 def test_a_run_that_is_not_there_is_refused(lab: Path) -> None:
@@ -662,8 +688,8 @@ def test_the_step_time_of_an_inference_names_the_query_of_latencies(tmp_path: Pa
 @pytest.mark.parametrize(
     ("second", "value", "note"),
     [
-        (9, 100, "median of 3 recorded steps on 2 ranks; no step is recorded on all ranks"),
-        (4, 100, "median of 1 recorded step on 2 ranks; left out: 2 first or last"),
+        (9, 100, "median of 3 recorded steps, each averaged over 2 ranks; no step is recorded on all ranks"),
+        (4, 100, "1 recorded step, averaged over 2 ranks; left out: 2 first or last"),
     ],
 )
 @pytest.mark.usefixtures("figures_alone")
@@ -686,6 +712,29 @@ def test_ranks_without_a_step_in_common_are_named_with_the_step_time(
 def figures_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     needed = [library()[name] for name in ("recordings", "gpu_breakdown")]
     monkeypatch.setattr(summarize_module, "needed_queries", lambda: needed)
+
+
+@pytest.mark.usefixtures("figures_alone")
+@pytest.mark.parametrize(
+    ("marks", "note"),
+    [
+        (
+            ("execute_context_1(888)_generation_8(8)", "capture_32_FULL", "execute_context_0(0)_generation_9(9)"),
+            "an inference server marks 2 steps: query serving_steps; by prefill and decode serving_phases",
+        ),
+        (("capture_32_FULL",), "an inference server captures CUDA graphs, and marks no step: query serving_steps"),
+    ],
+)
+def test_an_inference_server_is_not_advised_to_mark_training_steps(
+    tmp_path: Path, marks: tuple[str, ...], note: str
+) -> None:
+    marked = [
+        {"name": name, "scope": "cpu", "pid": 1, "tid": 1, "start_ns": 100 * at, "dur_ns": 90}
+        for at, name in enumerate(marks)
+    ]
+    tables = {"annotations": marked, "kernels": [KERNEL | {"start_ns": 10, "dur_ns": 20}]}
+    (found,) = summarize(build_store(tmp_path / "lab", tables))
+    assert (found.figures[0].text, found.figures[0].note) == ("unknown", note)
 
 
 @pytest.mark.usefixtures("figures_alone")
@@ -725,7 +774,7 @@ def test_steps_of_a_run_folder_count_without_first_and_last_too(tmp_path: Path) 
     (found,) = summarize(store)
     assert (found.figures[0].value, found.figures[0].note) == (
         120,
-        "median of 3 timed steps on 2 ranks, 100 ns to 140 ns; left out: 2 first or last",
+        "median of 3 timed steps, each averaged over 2 ranks, 100 ns to 140 ns; left out: 2 first or last",
     )
 
 

@@ -46,6 +46,8 @@ class Answer:
     missing_reason: str
     command: str
     sql: str
+    unshown: pa.Table | None = None
+    """The rows, where the query's section shows none of them."""
 
 
 @dataclass(frozen=True)
@@ -183,11 +185,8 @@ class ReportSession:
         self.con.register("answer", answer.table)
         has_match = self.con.sql(f"select 1 from answer where {condition} limit 1").fetchall()
         self.con.unregister("answer")
-        return (
-            answer
-            if has_match
-            else replace(answer, table=None, missing_reason=query.report.without if query.report else "")
-        )
+        without = query.report.without if query.report else ""
+        return answer if has_match else replace(answer, table=None, missing_reason=without, unshown=answer.table)
 
     def _empty_reason(self, query: Query) -> str | None:
         """Return why the answers about all selected runs have no figure; None where one may."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tracelab import __version__
 from tracelab.errors import TracelabError
+from tracelab.output.labels import Quantity, format_scaled
 from tracelab.report.answers import Answer, ReportSession
 from tracelab.report.html import Section, escape_text
 
@@ -18,9 +19,23 @@ SCRIPTS = ("echarts.js", "report.js", "tables.js", "limits.js", "drawings.js", "
 
 
 class Page(str):
-    """The HTML of a report; a notebook shows it in a frame of its own."""
+    """The HTML of a report, a text that prints as one line; `html` is a plain one.
+
+    A notebook shows it in a frame of its own.
+    """
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        size = format_scaled(len(self.encode()), Quantity.BYTES)
+        return f"<tracelab report, {size} of HTML; .save(PATH) writes it>"
+
+    __str__ = __repr__
+
+    @property
+    def html(self) -> str:
+        """Return the whole document."""
+        return self[:]
 
     def save(self, path: str | Path) -> None:
         """Write the page to a file. Raises TracelabError if the file exists."""
@@ -132,7 +147,8 @@ def render_head(session: ReportSession) -> str:
     aligned = "".join(f"<p>{escape_text(note)}</p>" for note in session.notes)
     return (
         f"<header><p class=brand>tracelab {escape_text(__version__)} report</p><h1>{escape_text(title)}</h1>"
-        f"<p>{events_text}{files:,} file{'s' * (files != 1)}. Hover a figure for its exact value.</p>"
+        f"<p>{events_text}{files:,} file{'s' * (files != 1)}. Point at a figure, or tap a bar of a chart, for the "
+        "exact value.</p>"
         f"{aligned}{picker}</header>"
     )
 

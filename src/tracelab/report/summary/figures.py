@@ -26,6 +26,8 @@ TIMELINE = ("kernels", "copies", "api_calls", "ops", "ranges")
 """Columns of the query recordings that count the rows of a timeline."""
 STEPS = "steps"
 """Key of the steps among the answers, each with whether it counts in a comparison of runs."""
+SERVING = "serving"
+"""Key of the number of steps that an inference server marks, among the answers; of a run without other steps."""
 NO_GPU = "no GPU"
 GPU_NOT_RECORDED = "not recorded"
 WITHOUT_GPU = frozenset({NO_GPU, GPU_NOT_RECORDED})
@@ -72,7 +74,7 @@ def compute_figures(
         return answers.get(name, [])
 
     breakdown = rows("gpu_breakdown")
-    step_time = _step_time(rows(STEPS), is_scoped=is_scoped)
+    step_time = _step_time(rows(STEPS), rows(SERVING), is_scoped=is_scoped)
     mfu = compute_mfu(rows("mfu"), missing)
     if not breakdown:
         if mfu.value is None:
@@ -137,7 +139,9 @@ def _time(ns: float) -> str:
     return format_scaled(ns, Quantity.DURATION)
 
 
-def _step_time(rows: Rows, *, is_scoped: bool) -> Figure:
+def _step_time(rows: Rows, served: Rows, *, is_scoped: bool) -> Figure:
+    if not rows and served:
+        return Figure("step time", None, "unknown", _describe_served(served[0]["steps"]), "ns")
     if not rows and is_scoped:
         return Figure("step time", None, "unknown", "no step begins in the scope", "ns")
     if not rows:
@@ -155,11 +159,22 @@ def _step_time(rows: Rows, *, is_scoped: bool) -> Figure:
     median = statistics.median(statistics.fmean(steps) for steps in of_step.values())
     ranks = len({row["rank"] for row in used})
     spread = "" if len(lengths) == 1 else f", {_time(min(lengths))} to {_time(max(lengths))}"
-    of = _count(len(of_step), f"{'recorded' if used[0].get('is_marked', True) else 'timed'} step") + (
-        f" on {_count(ranks, 'rank')}" if ranks > 1 else ""
-    )
+    of = _count(len(of_step), f"{'recorded' if used[0].get('is_marked', True) else 'timed'} step")
+    if len(of_step) > 1:
+        of = f"median of {of}"
+    if ranks > 1:
+        of += f", {'each ' * (len(of_step) > 1)}averaged over {ranks:,} ranks"
     left_out = _left_out(rows) if counted else _APART * all(row["left_out"] == "not_on_all_ranks" for row in rows)
-    return Figure("step time", median, _time(round(median)), f"median of {of}{spread}{left_out}", "ns")
+    return Figure("step time", median, _time(round(median)), f"{of}{spread}{left_out}", "ns")
+
+
+def _describe_served(steps: int) -> str:
+    """Return what has the steps of an inference server, from their number; 0: it only captures CUDA graphs."""
+    if not steps:
+        return "an inference server captures CUDA graphs, and marks no step: query serving_steps"
+    return (
+        f"an inference server marks {_count(steps, 'step')}: query serving_steps; by prefill and decode serving_phases"
+    )
 
 
 def name_latencies(figures: Sequence[Figure]) -> list[Figure]:
@@ -262,10 +277,19 @@ def _exposed_communication(rows: Rows, waits: Rows, exposure: Rows, *, is_scoped
     )
     recoverable = share * recoverable_ns / exposed_ns if exposed_ns else share
     if share - recoverable >= _LEAST_UNKNOWN:
-        note += f"; recoverable {format_share(recoverable)}, as the GPUs wait for the CPU side later"
+        without = "without the rest, the GPUs would wait for the CPU side instead"
+        note += f"; at most {format_share(recoverable)} recoverable: {without}"
     if all(row["wait_ns"] is None for row in waits):
-        note += "; how much of it is waiting is not known: ingest the traces of all ranks as one run"
+        note += f"; how much of it is waiting is not known{_why_waits_are_unknown(waits)}"
     return Figure("exposed communication", share, format_share(share), note)
+
+
+def _why_waits_are_unknown(rows: Rows) -> str:
+    """Return what to do, or of several ranks the reason that most of them have, from a run's rows of stragglers."""
+    reasons = Counter(row["reason"] for row in rows if row["reason"])
+    if len(rows) > 1 and reasons:
+        return f" (collective_wait: {reasons.most_common(1)[0][0]})"
+    return ": ingest the traces of all ranks as one run"
 
 
 def exposed_waiting_ns(rows: Rows) -> int | None:

@@ -90,8 +90,8 @@ def describe_balance(losses: Losses, found: FoundLeads) -> str:
         hidden = losses.hidden if losses.hidden >= _SAME_SHARE else 0.0
         if hidden:
             sentences.append(
-                f"After {format_share(hidden)} of that, exposed communication and copies, they would wait for the CPU "
-                "side all the same (recoverable_exposure)."
+                f"Of the exposed communication and copies, a part of {format_share(hidden)} of the measured time "
+                "cannot be recovered: the GPUs would wait for the CPU side in its place (recoverable_exposure)."
             )
         counted, noted = (
             [lead for lead in leads if not COMPUTING_TOPICS & set(lead.topics) and not lead.part_of]
@@ -103,8 +103,9 @@ def describe_balance(losses: Losses, found: FoundLeads) -> str:
             leads = f"{len(counted)} findings explain" if len(counted) > 1 else "1 finding explains"
             unranked = f", {format_share(unknown)} is not ranked" if unknown else ""
             unexplained = format_share(lost - hidden - explained - unknown)
-            known = f"{leads} {format_share(explained)} of the measured time{unranked}"
-            sentences.append(f"{known}, and {unexplained} has other causes.")
+            rest = f"{'other ' if hidden else ''}{format_share(lost - hidden)} in which the GPUs do not compute"
+            parts = f"{leads} {format_share(explained)}{unranked}, and {unexplained} has other causes."
+            sentences.append(f"Of the {rest}, {parts}")
     if found.below:
         others = "1 finding costs" if found.below == 1 else f"{found.below:,} findings cost"
         sentences.append(f"{others} less than {100 * LEAST_SHARE:.0f} %{' each' * (found.below > 1)}.")

@@ -19,6 +19,7 @@ from tracelab.report.answers import Answer, ReportSession, open_report_session
 from tracelab.report.summary.figures import (
     FIGURE_QUERIES,
     GPU_NOT_RECORDED,
+    SERVING,
     STEPS,
     TIMELINE,
     WITHOUT_GPU,
@@ -49,6 +50,7 @@ _NOTHING_RECORDED = "No timeline is recorded."
 _MOST_OF_ERROR = 200
 """Characters of an error, or of a note, that the line about a run has; the doctor has all of them."""
 _ONLY_STEPS = "Only the times of steps are recorded, and no timeline: what they spend their time on is not known."
+_SERVING_SQL = (QUERIES / "summary" / "serving.sql").read_text(encoding="utf-8")
 _FIGURES = frozenset({*FIGURE_QUERIES, *WORK_QUERIES, "cpu_breakdown", "step_breakdown"})
 """Queries of the figures, of the work, and of the measured time."""
 
@@ -149,14 +151,20 @@ def summarize_answers(
     tables = {name: answer.table for name, answer in answers.items()}
     tables["mfu"] = add_by_shapes(session, tables.get("mfu"))
     missing = {name: answer.missing_reason for name, answer in answers.items() if tables[name] is None}
+    tables |= {
+        name: each.unshown for name, each in answers.items() if name == "stragglers" and each.unshown is not None
+    }
     of_windows = ("gpu_breakdown", "cpu_breakdown", "step_breakdown", "recoverable_exposure")
     windows = (tables.get(name) for name in of_windows)
     create_windows(session.con, *windows)
-    tables[STEPS] = execution.fetch_table(
+    steps = execution.fetch_table(
         session.con,
         _steps_sql(compared=compared),
         {"runs": list(session.runs), "step_name": library.default_step_name()},
     )
+    tables[STEPS] = steps
+    if set(session.run_names) - set(steps["run"].to_pylist()):
+        tables[SERVING] = execution.fetch_table(session.con, _SERVING_SQL, {"runs": list(session.runs)})
     needed = {query.name for query in needed_queries()}
     known = {
         name: (answer.query, answer.table)
@@ -196,7 +204,7 @@ def _steps_sql(*, compared: bool) -> str:
 def _rows_by_run(tables: Mapping[str, pa.Table | None]) -> dict[str, dict[str, Rows]]:
     """Return by run and query the rows that the figures are computed from."""
     of_runs: dict[str, dict[str, Rows]] = defaultdict(lambda: defaultdict(list))
-    for name in (*FIGURE_QUERIES, STEPS, *WORK_QUERIES):
+    for name in (*FIGURE_QUERIES, STEPS, SERVING, *WORK_QUERIES):
         table = tables.get(name)
         if table is None:
             continue
