@@ -14,7 +14,7 @@
 -- title = "Time by module"
 -- needs = ["python_frames", "annotations"]
 -- subject = "kernels"
--- show = ["run", "rank", "module", "phase", "calls", "forward_ns", "backward_ns", "recompute_ns", "of_gpu_activity_ratio"]
+-- show = ["run", "rank", "module", "phase", "calls", "forward_ns", "backward_ns", "recompute_ns", "exposed_comm_ns", "of_gpu_activity_ratio"]
 -- chart = { kind = "bars", x = "module", y = ["own_ns"], by = "run" }
 -- hints = [
 --     { when = "misses_captures($run, $rank, $captures_from)", text = "kernels of graphs have no op: their capture is in no run that was read; ingest it, and name its run with --captures-from" },
@@ -27,7 +27,7 @@
 -- captures_from = "common"
 -- [columns]
 -- common = ["run", "rank"]
--- module = "The modules around it and itself, outermost first, joined by /; with --by class the class; NULL outside of all."
+-- module = "The modules around it and itself, outermost first, joined by /; with --by class the class; NULL outside of all: optimizers, input, and mostly the collectives of data parallelism, which hooks of autograd launch: see exposed_comm_ns."
 -- class = "Class of the module."
 -- depth = "Number of modules in `module`; with --by class NULL."
 -- layer = "The innermost module around, or itself, of whose class its parent has at least three: Block_3."

@@ -3,7 +3,8 @@
 -- backward pass belongs to the module and the stack of its forward op (see module_time).
 -- `self_ns` is an op's own time: its duration less those of the ops directly inside it on its thread. The self times of all
 -- ops add up to the time that the outermost ops took (`op_self_sum_ns`), plus that of ops that overlap another one. `total_ns`
--- holds the ops inside, and a recursive op once for each outermost call. An op that works and one that waits look the same. A
+-- holds the ops inside, and a recursive op once for each outermost call. An op that works and one that waits look the same: the first
+-- ops may be those that wait for the GPU. For GPU time see op_kernels, for FLOPs and the share of the peak op_flop. A
 -- kernel, copy or memset belongs to the innermost op that ran when it was launched, on the launching thread; where its launch
 -- was not recorded, to the op whose id it carries. One that a graph replays belongs to the op of its capture (see
 -- graph_replays), of which the run may have no calls. GPU times add up over rows that run at once. An op that begins inside

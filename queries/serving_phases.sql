@@ -6,7 +6,7 @@
 -- /// query
 -- title = "Phases of inference servers"
 -- needs = ["annotations"]
--- show = ["run", "rank", "phase", "steps", "tokens", "latency_p50_ns", "rate_ns", "tokens_per_s"]
+-- show = ["run", "rank", "phase", "steps", "prefill_tokens", "decode_tokens", "latency_p50_ns", "rate_ns", "tokens_per_s"]
 -- chart = { kind = "bars", x = "phase", y = ["latency_p50_ns", "latency_p99_ns"], by = "run" }
 -- hints = [
 --     { when = "not exists (from annotations where regexp_matches(name, '^(execute_.*_generation_|step\\[|capture_)') and matches(run, $run) and matches(rank, $rank))", text = "no step of an inference server is marked; profile vLLM or SGLang with their profiling endpoints (/start_profile, /stop_profile)", empty = true },

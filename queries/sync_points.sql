@@ -13,6 +13,7 @@
 -- chart = { kind = "bars", x = "op", y = ["wait_ns"], by = "run" }
 -- hints = [
 --     { when = "not exists (from python_frames where matches(run, $run) and matches(rank, $rank))", text = "no line is known: no Python frames are recorded, and call stacks in arguments of ops are not read; record frames with with_stack=True of the PyTorch profiler" },
+--     { when = "exists (from python_frames where matches(run, $run) and matches(rank, $rank))", text = "`line` is where the function begins that waits, not the line that runs: PyTorch records no other" },
 -- ]
 -- [params]
 -- common = ["run", "rank"]
@@ -21,7 +22,7 @@
 -- call = "Name of the API call."
 -- op = "The outermost op that it is made in; NULL without one."
 -- inner_op = "The innermost op that it is made in; NULL without one."
--- line = "The innermost Python frame of the program around it, as file(line): function; NULL where no stacks are recorded."
+-- line = "The innermost Python frame of the program around it, as file(line): function; of PyTorch the line where the function begins; NULL where no stacks are recorded."
 -- calls = "common"
 -- wait_ns = "Their durations, added up."
 -- max_ns = "common"
