@@ -158,6 +158,8 @@ def test_a_phone_shows_all_values_of_each_metric(chromium: Page, path: Path) -> 
     assert edges
     assert max(edges) <= 360
     assert labels == ['"base"', '"candidate"', '"change"']
+    box = "getComputedStyle(document.querySelector('#verdict > .scroll'))"
+    assert chromium.run(f"[{box}.overflowY, {box}.maxHeight]") == ["visible", "none"]
 
 
 def test_charts_follow_a_dark_theme(chromium: Page, path: Path) -> None:
