@@ -78,3 +78,12 @@ def test_the_text_of_a_query_has_them_for_other_clients(lab: Lab) -> None:
         with pytest.raises(duckdb.InvalidInputException, match="tracelab computes rank_clocks: query it with"):
             con.execute("from rank_clocks")
     assert [row["wait_ns"] for row in answered] == [30, 0, 30, 0]
+
+
+def test_the_rows_of_a_run_are_part_of_those_of_all_where_a_session_has_these(lab: Lab) -> None:
+    with session.connect(lab.store) as con:
+        shared_relations.provide(con, "collective_waits", None)
+        shared_relations.provide(con, "collective_waits", ["first"])
+        assert con.execute("select distinct run from collective_waits").fetchall() == [("first",)]
+        made = con.execute("select count(*) from duckdb_tables() where schema_name = ?", [shared_relations.SCHEMA])
+        assert made.fetchall() == [(len(ALL),)]

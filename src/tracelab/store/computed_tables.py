@@ -46,6 +46,8 @@ def provide(
         with COMPUTING:
             if not computation.of_many:
                 each_run = _stored_runs(con) if wanted is None else wanted
+                if wanted is None:  # once for all runs: to plan them for each takes longer than to compute them
+                    shared_relations.provide(con, "\n".join(computation.texts.values()), None)
                 stored = [_compute_once(con, computation, each, params) for each in each_run]
             elif computation.kept and (store := session.plain_store(con)) is not None:
                 stored = [_provide_kept(con, store, computation, rollups.Selection(wanted, params, named))]

@@ -43,12 +43,14 @@ def provide(con: duckdb.DuckDBPyConnection, text: str, runs: Sequence[str] | Non
         return
     with COMPUTING:
         con.execute(f"create schema if not exists {SCHEMA}").fetchall()
+        sources: dict[str, list[str]] = {name: [] for name in names}
         for run in [None] if runs is None else runs:
             for name in names:
-                con.execute(f"create or replace temp view {name} as from {_store_once(con, name, run)}").fetchall()
+                sources[name].append(_store_once(con, name, run))
+                con.execute(f"create or replace temp view {name} as from {sources[name][-1]}").fetchall()
     if runs is not None and len(runs) != 1:
         for name in names:
-            parts = [f"from {SCHEMA}.{_table(name, run)}" for run in runs]
+            parts = [f"from {source}" for source in sources[name]]
             con.execute(f"create or replace temp view {name} as {' union all '.join(parts)}").fetchall()
 
 
@@ -77,9 +79,15 @@ def _definitions() -> dict[str, str]:
 
 
 def _store_once(con: duckdb.DuckDBPyConnection, name: str, run: str | None) -> str:
-    """Store the rows of a relation in the session unless it has them; return the name of the table."""
+    """Store the rows of a relation in the session unless it has them; return what to read them from.
+
+    Those of one run are a part of those of all runs, where the session has these.
+    """
     table, sql = _table(name, run), _definitions()[name]
     existing = con.execute("select table_name from duckdb_tables() where schema_name = ?", [SCHEMA]).fetchall()
+    if run is not None and (_table(name, None),) in existing:
+        literal = run.replace("'", "''")
+        return f"(from {SCHEMA}.{_table(name, None)} where run = '{literal}')"
     if (table,) not in existing:
         con.execute(f"create table {SCHEMA}.{table} as {sql}", {"run": run} if "$run" in sql else {}).fetchall()
     return f"{SCHEMA}.{table}"
