@@ -6,15 +6,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import decoder_model
-from decoder_model import BACKENDS, SIZES, Decoder, Size
+from decoder_model import BACKENDS, SIZES, Decoder, Size, initialize, tensor_parallel  # noqa: F401  hooks of a workload
 from tokens import RandomTokens, loss_and_accuracy
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 MODELS = tuple(SIZES)
 TIED = {"model": None, "tied": True, "untied": False}
-initialize, tensor_parallel = decoder_model.initialize, decoder_model.tensor_parallel
 
 
 @dataclass(frozen=True)

@@ -57,9 +57,7 @@ def workload(settings: Settings) -> Callable[[], Iterator[tuple[str, int]]]:
     prompts = torch.randint(network.size.vocabulary, (count, settings.prompt)).to(settings.device)  # alike on all ranks
     cache = Cache(settings.prompt + settings.output - 1)
 
-    @torch.no_grad()
-    def likeliest_next(tokens: torch.Tensor) -> torch.Tensor:
-        return network(tokens, cache=cache).argmax(-1)
+    likeliest_next = torch.no_grad()(lambda tokens: network(tokens, cache=cache).argmax(-1))
 
     def step() -> Iterator[tuple[str, int]]:
         cache.length = 0

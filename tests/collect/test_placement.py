@@ -152,7 +152,7 @@ def test_on_a_processor_ddp_has_one_rank_by_default() -> None:
     [
         (Settings("gemm", device="cpu", parallel="dp"), "--parallel dp splits a batch over GPUs"),
         (Settings("gemm", device="cpu", gpus=2), "--gpus above 1 needs --parallel"),
-        (Settings("gemm", device="cpu", precision="tf32"), "--precision tf32 needs a GPU"),
+        (Settings("gemm", device="cpu", precision="tf32"), "--precision tf32 needs an NVIDIA GPU"),
         (Settings("gemm", device="cpu", profiler="ncu"), "ncu measures GPU kernels"),
         (Settings("gemm", device="cpu", shapes=True), "need --profiler kineto"),
         (Settings("gemm", device="cpu", profiler="kineto", window="all", cycles=2), "--window all records the whole"),

@@ -148,9 +148,10 @@ def test_what_is_left_by_a_node_that_crashes_is_kept_and_its_windows_are_shown_b
         assert recorded_steps(Result(folder, "not_run", None)) == [1, 2]
         others = Path(f"/proc/{collector.pid}/task/{collector.pid}/children").read_text().split()
         collector.send_signal(signal.SIGSTOP)  # nothing is left to end the program or to finish the folder
-        for pid in (*map(int, others), collector.pid):
+        killed = (*map(int, others), collector.pid)
+        for pid in killed:
             os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not is_running(program))
+    wait_until(lambda: not any(map(is_running, (program, *killed))))  # those that end hold the lock until they have
     assert len(list(finish_killed_runs(find_locks([tmp_path])))) == 1
     content = json.loads((folder / "run.json").read_text())
     rank = content["ranks"]["0"]
