@@ -4,7 +4,9 @@
 -- ends when the last rank has entered, plus each rank's transfer. `change` is scale, the time of the chosen rows times
 -- factor; median, the median of rows of the same name that are not chosen (of GPUs only); bandwidth, transfers at factor
 -- times the bandwidth; ideal_network, without any transfer; no_launch_gaps, GPU rows without the lag behind their launch;
--- no_waits, where the others do not wait for of_rank. All filters together choose the rows; class compute are all kernels that
+-- no_waits, where the others do not wait for of_rank, which itself comes as late as before; on_time, where of_rank does its
+-- own work before each collective that it enters last in less time, so that it enters with the last but one rank;
+-- no_data_waits, threads without the time in the ranges of a data loader. All filters together choose the rows; class compute are all kernels that
 -- do not communicate, gpu all rows of GPUs. With a step only its rows change, and the times are those of the step. The gain is
 -- at most what the change removes from the path, and less where another path takes over. Order and contention stay as
 -- recorded. The answer is refused where a replay without a change misses the recorded window by more than 1 %.
@@ -19,7 +21,7 @@
 -- ]
 -- [params]
 -- common = ["run"]
--- change = { default = "scale", choices = ["scale", "median", "bandwidth", "ideal_network", "no_launch_gaps", "no_waits"], about = "what is different" }
+-- change = { default = "scale", choices = ["scale", "median", "bandwidth", "ideal_network", "no_launch_gaps", "no_waits", "on_time", "no_data_waits"], about = "what is different" }
 -- factor = { default = 0.5, about = "of scale: times what the chosen rows take; of bandwidth: times the bandwidth" }
 -- class = { type = "text", example = "communication", about = "only rows of this class" }
 -- kernel = { type = "text", about = "only GPU rows in whose name this regular expression is found" }

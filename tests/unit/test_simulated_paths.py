@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from job_simulator import Kind, Simulation, simulate
+from job_simulator import Delay, Kind, Simulation, SlowLink, simulate
 from tests.memory import MemoryStore
 from tests.simulated import random_job, stored_tables
 from tracelab import schema
@@ -142,3 +142,26 @@ def test_what_if_is_within_2_percent_of_the_job_run_anew_in_95_of_100_changes(
     assert sum(error <= 0.02 for error, *_ in errors) >= 0.95 * len(errors), sorted(errors, key=lambda each: -each[0])[
         :10
     ]
+
+
+def delays_of_one_rank(simulation: Simulation) -> list[Delay]:
+    """Return the delays of ranks that have no other one, without those of links."""
+    delays = simulation.job.delays
+    ranks = Counter(each.rank for each in delays)
+    return [each for each in delays if ranks[each.rank] == 1 and not isinstance(each, SlowLink)]
+
+
+def test_on_time_gains_what_the_job_run_anew_without_the_delay_of_a_rank_does(
+    jobs: dict[int, Simulation], relations: dict[int, Relations]
+) -> None:
+    params = schema.COMPUTATIONS[1].params | {"change": "on_time"}
+    gains = []
+    for seed, simulation in jobs.items():
+        for delay in delays_of_one_rank(simulation):
+            rows = compute_what_if(dict(relations[seed]), {**params, "of_rank": delay.rank}, check)["what_if_runs"]
+            gain_ns = simulation.window_ns - rows.to_pylist()[0]["after_ns"]
+            true_ns = simulation.window_ns - simulation.without(delay).window_ns
+            gains.append((gain_ns / simulation.window_ns, true_ns / simulation.window_ns))
+    assert len(gains) == 7
+    assert max(true for _, true in gains) > 0.6
+    assert all(abs(gain - true) < 0.015 for gain, true in gains), gains

@@ -14,6 +14,7 @@ from tracelab.errors import UsageError
 from tracelab.paths.columns import NONE, Array, nullable_column, return_freed_memory, text_column
 from tracelab.paths.graph import Graph, build_graph
 from tracelab.paths.modules import mark_modules, name_modules
+from tracelab.paths.on_time import shorten_late_work
 from tracelab.paths.recording import Relations
 from tracelab.paths.replay import Change, Replay, no_change
 from tracelab.paths.steps import find_step_marks
@@ -23,7 +24,17 @@ Params = Mapping[str, str | int | float | bool | None]
 
 LARGEST_ERROR_RATIO = 0.01
 """A replay without a change that misses the recorded window by more proves nothing."""
-TRANSFERS = ("communication",)
+CLASSES_OF_CHANGES = {
+    "ideal_network": "communication",
+    "bandwidth": "communication",
+    "no_data_waits": "data_loader",
+}
+"""The rows that a change is about, where no class is chosen."""
+OF_ONE_RANK = {
+    "no_waits": "the rank that the others do not wait for",
+    "on_time": "the rank that comes no later than the last but one",
+}
+"""Changes that need a rank, and which."""
 NOT_COMPUTE = ("communication", "copy", "memset")
 
 
@@ -103,11 +114,14 @@ def _refuse(params: Params, relations: Relations, chosen: Array, window_ns: int,
     error = abs(replayed_ns - window_ns) / window_ns
     if error > LARGEST_ERROR_RATIO:
         return f"a replay without a change misses the recorded window by {100 * error:.1f} %, over 1 %"
-    if params["change"] == "no_waits" and params["of_rank"] is None:
-        return "no_waits needs --of-rank: the rank that the others do not wait for"
+    change, rank = params["change"], params["of_rank"]
+    if change in OF_ONE_RANK and rank is None:
+        return f"{change} needs --of-rank: {OF_ONE_RANK[str(change)]}"
     if params["module"] is not None and not relations["modules"].num_rows:
         return "no frames of modules are recorded: profile with with_stack=True, or choose ranges with --layer"
-    if params["change"] is not None and not chosen.any():
+    if change == "on_time" and not chosen.any():
+        return f"rank {rank} enters no collective behind all others after work that the filters choose"
+    if change is not None and not chosen.any():
         return "no row is of this class, name, op, layer, module, rank, collective and step"
     return None
 
@@ -126,6 +140,8 @@ def choose_nodes(graph: Graph, relations: Relations, params: Params) -> Array:
         chosen &= np.concatenate([np.zeros(first, dtype=bool), graph.meeting >= 0])
     if params["of_rank"] is not None:
         chosen &= graph.rank == int(params["of_rank"])
+        if params["change"] == "on_time":
+            chosen &= shorten_late_work(graph, int(params["of_rank"])) != 1
     for name, texts, column in (("kernel", gpu.names, gpu.name), ("collective", gpu.collectives, gpu.collective)):
         if params[name] is not None:
             chosen[:first] = False
@@ -138,13 +154,10 @@ def choose_nodes(graph: Graph, relations: Relations, params: Params) -> Array:
 
 def _wanted_classes(names: list[str], params: Params) -> Array:
     """Return for each class whether its nodes may be chosen: by the parameter, else of changed networks transfers."""
-    if params["class"] is not None:
-        wanted = [_is_class(name, place, str(params["class"])) for place, name in enumerate(names)]
-    elif params["change"] in ("ideal_network", "bandwidth"):
-        wanted = [name in TRANSFERS for name in names]
-    else:
-        wanted = [True for _ in names]
-    return np.array(wanted, dtype=bool)
+    wanted = params["class"] or CLASSES_OF_CHANGES.get(str(params["change"]))
+    if wanted is None:
+        return np.ones(len(names), dtype=bool)
+    return np.array([_is_class(name, place, str(wanted)) for place, name in enumerate(names)], dtype=bool)
 
 
 def _mark_rows(graph: Graph, relations: Relations, params: Params) -> Iterator[Array]:
@@ -198,7 +211,9 @@ def plan_change(graph: Graph, params: Params, chosen: Array) -> Change:
             factors = np.where(chosen, factor, 1.0) if not chosen.all() else np.broadcast_to(factor, len(chosen))
         case "bandwidth":
             factors = np.where(chosen, 1 / factor, 1.0)
-        case "ideal_network":
+        case "on_time":
+            factors = np.where(chosen, shorten_late_work(graph, int(params["of_rank"] or 0)), 1.0)
+        case "ideal_network" | "no_data_waits":
             factors = np.where(chosen, 0.0, 1.0)
         case "median":
             return replace(change, duration=_medians(graph, chosen))
