@@ -4,9 +4,11 @@
 -- row before it on its stream, a row of another stream that an event awaits, the call that launched it, the GPU row that a
 -- synchronizing call waits for, another thread, or the rank that enters a collective last, by aligned clocks (see
 -- clock_offsets). Each nanosecond counts once. The time between a row and what it waited for is launch_latency behind a
--- launch and scheduling behind another row; unknown, where nothing recorded explains it. Above a share of 20 % unknown
--- bound_by is NULL: the sums are exact, but what is behind the unknown part may be anything. It also is NULL where the clocks of
--- CPU and GPU are apart, because the path passes from one to the other.
+-- launch and scheduling behind another row; unknown, where nothing recorded explains it. Time of a
+-- thread is unknown too, where it recorded neither op nor call for over 100 us in a process without recorded ops and calls of
+-- the operating system (nsys --trace=osrt), for then it may have worked or waited; or where it waited in such a call, and what
+-- ended that is not recorded. Above a share of 20 % unknown bound_by is NULL: the sums are exact, but what is behind the unknown
+-- part may be anything. It also is NULL where the clocks of CPU and GPU are apart, because the path passes from one to the other.
 -- /// query
 -- title = "Critical path"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches", "ops", "api_calls"]
@@ -46,7 +48,7 @@
 -- when = "unknown_ns > 0.2 * nullif(window_ns, 0)"
 -- by = "unknown_ns"
 -- text = "[{where}: ]what bounds the critical path is not known, because {reason}."
--- advice = "Record synchronizations and events, and all ranks from one step on, as the guide of the critical path describes."
+-- advice = "Record synchronizations, events and system calls, and all ranks from one step on, as the guide of the critical path describes."
 -- ///
 with totals as (
     select
@@ -95,7 +97,8 @@ select
             then concat(
                 format('what the path waited for is unknown in {:.0f} % of the window, over 20 %', 100 * r.unknown_ns / r.window_ns),
                 format('; {:.0f} % are before the recording of rank {}', 100 * r.late_ns / r.window_ns, r.late_rank)
-                    || format(', which begins {:.3f} ms later than others: a later step (--step), if the recording has one, has no such part', r.late_ns / 1e6)
+                    || format(', which begins {:.3f} ms later than others: a later step (--step), if the recording has one, has no such part', r.late_ns / 1e6),
+                '; ' || r.unexplained_reason
             )
         else left_out_reason(r.ranks_left_out)
     end as reason

@@ -797,6 +797,13 @@ COMPUTATIONS: tuple[Computation, ...] = (
                     ("last_rank", "int32", "The rank that the path ends on."),
                     ("late_rank", "int32", "The rank that the path begins on, where its recording begins late."),
                     ("late_ns", "int64", "How long the path begins with time before that recording: it is unknown."),
+                    (
+                        "unexplained_ns",
+                        "int64",
+                        "Of unknown_ns, time of threads of which nothing recorded shows if they worked or waited, or "
+                        "what they waited for.",
+                    ),
+                    ("unexplained_reason", "text", "Which part of the window that is, and what to record; else NULL."),
                 ),
             ),
         ),

@@ -70,6 +70,7 @@ def _allocate(
         is_sync=np.empty(segments, bool),
         is_silent=np.empty(segments, bool),
         is_loader=np.empty(segments, bool),
+        is_unexplained=np.empty(segments, bool),
         waits=Edges(
             join_edges("after"), join_edges("before"), np.concatenate([each.edges.is_inferred for each in waits])
         ),

@@ -58,6 +58,8 @@ class Nodes:
     is_silent: Array
     """Whether a segment's thread recorded no op and no call."""
     is_loader: Array
+    is_unexplained: Array
+    """Whether nothing recorded shows if a segment's thread worked or waited, or what it waited for."""
     waits: dependencies.Edges
     stream_before: Array
     launch_time: Array

@@ -1,12 +1,13 @@
 """Write the nodes of a part of a recording into the arrays of all."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from tracelab.paths import dependencies
 from tracelab.paths.columns import Array
 from tracelab.paths.followers import (
+    LONGEST_GAP_WITHOUT_EVENTS_NS,
     Followers,
     await_flows,
     await_launches,
@@ -20,7 +21,8 @@ from tracelab.paths.parts import Part
 from tracelab.paths.recording import CpuRows
 from tracelab.paths.threads import SILENT, Segments, divide_threads
 
-_OSRT_WAIT = ("wait", "poll", "select", "sleep", "futex", "join", "lock", "recv", "accept", "read")
+_OSRT_SLEEP = "sleep"
+_OSRT_WAIT = ("wait", "poll", "select", _OSRT_SLEEP, "futex", "join", "lock", "recv", "accept", "read")
 
 
 def divide_time(cpu: CpuRows) -> Segments:
@@ -99,13 +101,35 @@ def fill_nodes(
     late = int((gpu.end[waits.awaited] > cpu.end[waits.waiting]).sum())
     calls = segments.before(cpu.lane[waits.waiting], moment)
     threads.interrupt(calls, waits.awaited + first_row, moment, "sync")  # goes on when the row of the GPU has ended
+    nodes.is_unexplained[own] = _is_unexplained(cpu, segments, is_silent, nodes.since[own])
     return streams.clamped + late
+
+
+def _is_unexplained(cpu: CpuRows, segments: Segments, is_silent: Array, since: Array) -> Array:
+    """Return for each segment whether its thread is silent for long, and nothing recorded shows what it did.
+
+    A process that records ops or calls of the operating system shows the work of its threads by these; without both, a
+    silent thread may work or wait. A call that waits for another thread or a device shows only that it does. A sleep
+    ends by itself.
+    """
+    unexplained: Array = is_silent & (segments.end - since > LONGEST_GAP_WITHOUT_EVENTS_NS)
+    some = np.flatnonzero(unexplained)
+    recorded = np.unique(cpu.process_of_lane[cpu.lane[cpu.of_kind("op", "osrt")]])
+    is_recorded = np.isin(cpu.process_of_lane, recorded)[segments.thread[some]]
+    row = segments.row[some]
+    is_wait = (row >= 0) & cpu.of_kind("osrt")[row] & ~_named(cpu, (_OSRT_SLEEP,))[row] if cpu.count else row >= 0
+    unexplained[some] = ~is_recorded | is_wait
+    return unexplained
+
+
+def _named(cpu: CpuRows, words: Sequence[str]) -> Array:
+    """Return for each row whether its name has one of the words."""
+    return np.array([any(word in (name or "") for word in words) for name in cpu.names])[cpu.name]
 
 
 def _is_active(cpu: CpuRows) -> Array:
     """Return whether rows show that their thread works: ops, calls and loaders, but no waits for the system."""
-    waits = np.array([any(word in (name or "") for word in _OSRT_WAIT) for name in cpu.names])
-    works: Array = cpu.of_kind("op", "call", "loader") | (cpu.of_kind("osrt") & ~waits[cpu.name])
+    works: Array = cpu.of_kind("op", "call", "loader") | (cpu.of_kind("osrt") & ~_named(cpu, _OSRT_WAIT))
     return works
 
 

@@ -11,6 +11,7 @@ from tracelab.paths.graph import Graph, build_graph
 from tracelab.paths.nodes import CAUSES
 from tracelab.paths.recording import CpuRows, Relations
 from tracelab.paths.steps import find_step_marks
+from tracelab.paths.unexplained import measure_unexplained
 from tracelab.paths.walk import Path, Window, classify, walk_back, whole_window
 
 Params = Mapping[str, str | int | float | bool | None]
@@ -29,6 +30,7 @@ def compute_paths(relations: Relations, params: Params, check: Callable[[], None
     late_ns = unrecorded_ns(graph, path)
     classes, names = classify(graph, path)
     unknown = np.array([name == "unknown" for name in names], dtype=bool)[classes]
+    unexplained = measure_unexplained(graph, path)
     runs = pa.table(
         {
             name: nullable_column([value])
@@ -42,8 +44,10 @@ def compute_paths(relations: Relations, params: Params, check: Callable[[], None
                 "last_rank": int(graph.rank[path.node[-1]]),
                 "late_rank": int(graph.rank[path.node[0]]) if late_ns else None,
                 "late_ns": late_ns,
+                "unexplained_ns": unexplained.total_ns,
             }.items()
         }
+        | {"unexplained_reason": text_column([unexplained.describe(window.end - window.start)])}
     )
     return {"path_rows": rows, "path_runs": runs}
 

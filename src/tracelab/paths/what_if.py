@@ -18,7 +18,8 @@ from tracelab.paths.on_time import shorten_late_work
 from tracelab.paths.recording import Relations
 from tracelab.paths.replay import Change, Replay, no_change
 from tracelab.paths.steps import find_step_marks
-from tracelab.paths.walk import Window, class_names, classify, node_classes, walk_back, whole_window
+from tracelab.paths.unexplained import LARGEST_RATIO, UnexplainedTime, measure_unexplained
+from tracelab.paths.walk import Path, class_names, classify, node_classes, walk_back, whole_window
 
 Params = Mapping[str, str | int | float | bool | None]
 
@@ -57,15 +58,16 @@ def compute_what_if(relations: Relations, params: Params, check: Callable[[], No
         chosen &= (graph.start >= window.start) & (graph.start < window.end)
     replayed = window if unchanged.is_exact() else find_window(unchanged.run(check))
     replayed_ns = replayed.end - replayed.start
-    reason = _refuse(params, relations, chosen, window_ns, replayed_ns)
-    before = path_totals(graph, window, check)
+    path = walk_back(graph, window, check)
+    before, unexplained = path_totals(graph, path), measure_unexplained(graph, path)
+    reason = _refuse(params, relations, chosen, window_ns, replayed_ns, unexplained)
     after: Counter[str] = Counter()
     after_ns = None
     if reason is None:
         changed = unchanged.with_change(plan_change(graph, params, chosen)).run(check)
         moved = find_window(changed)
         after_ns = moved.end - moved.start
-        after = path_totals(changed, moved, check)
+        after = path_totals(changed, walk_back(changed, moved, check))
     classes = sorted(before.keys() | after.keys())
     return {
         "what_if_classes": pa.table(
@@ -97,9 +99,8 @@ def _check_params(params: Params) -> None:
         raise UsageError(f"--factor {factor}: --change {params['change']} takes a finite number {allowed}")
 
 
-def path_totals(graph: Graph, window: Window, check: Callable[[], None]) -> Counter[str]:
-    """Return the time on the critical path of a window by class."""
-    path = walk_back(graph, window, check)
+def path_totals(graph: Graph, path: Path) -> Counter[str]:
+    """Return the time on a path by class."""
     numbers, names = classify(graph, path)
     spent = np.zeros(len(names), dtype=np.int64)
     np.add.at(spent, numbers, path.end - path.start)
@@ -109,11 +110,21 @@ def path_totals(graph: Graph, window: Window, check: Callable[[], None]) -> Coun
     return totals
 
 
-def _refuse(params: Params, relations: Relations, chosen: Array, window_ns: int, replayed_ns: int) -> str | None:
+def _refuse(
+    params: Params,
+    relations: Relations,
+    chosen: Array,
+    window_ns: int,
+    replayed_ns: int,
+    unexplained: UnexplainedTime,
+) -> str | None:
     """Return why there is no answer, if so."""
     error = abs(replayed_ns - window_ns) / window_ns
     if error > LARGEST_ERROR_RATIO:
         return f"a replay without a change misses the recorded window by {100 * error:.1f} %, over 1 %"
+    if unexplained.total_ns > LARGEST_RATIO * window_ns:
+        limit = f"{100 * LARGEST_RATIO:.0f} %"
+        return f"over {limit} of the window cannot be replayed: {unexplained.describe(window_ns)}"
     change, rank = params["change"], params["of_rank"]
     if change in OF_ONE_RANK and rank is None:
         return f"{change} needs --of-rank: {OF_ONE_RANK[str(change)]}"

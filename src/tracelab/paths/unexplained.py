@@ -1,0 +1,51 @@
+"""Measure the time on a path in which nothing recorded shows what a thread did, and state what to record."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracelab.paths.graph import Graph
+from tracelab.paths.walk import CPU_CLASSES, Path, node_classes
+
+LARGEST_RATIO = 0.2
+"""Above this share of a window what a path waited for is not known well enough; critical_path has the same limit."""
+
+
+@dataclass(frozen=True)
+class UnexplainedTime:
+    """Time of threads on a path: silent ones may have worked or waited, blocked ones waited for what is unknown."""
+
+    silent_ns: int
+    blocked_ns: int
+
+    @property
+    def total_ns(self) -> int:
+        """Return the sum of both."""
+        return self.silent_ns + self.blocked_ns
+
+    def describe(self, window_ns: int) -> str | None:
+        """Return the shares of a window and what to record, None where there is no such time."""
+        parts = []
+        if self.silent_ns:
+            parts.append(
+                f"in {100 * self.silent_ns / window_ns:.0f} % a thread recorded neither op nor call, and may have "
+                "worked or waited: record calls of the operating system (nsys profile --trace=cuda,nvtx,osrt) or ops "
+                "(torch.profiler)"
+            )
+        if self.blocked_ns:
+            parts.append(
+                f"in {100 * self.blocked_ns / window_ns:.0f} % a thread waited in a call of the operating system, and "
+                "what ended the wait is not recorded"
+            )
+        return "; ".join(parts) or None
+
+
+def measure_unexplained(graph: Graph, path: Path) -> UnexplainedTime:
+    """Return the unexplained time of threads on a path."""
+    own = np.flatnonzero((path.gap == 0) & (path.node < graph.gpu_from))
+    is_unknown = node_classes(graph, path.node[own]) == CPU_CLASSES.index("unknown")
+    own = own[graph.is_unexplained[path.node[own]] & is_unknown]
+    spent, row = (path.end - path.start)[own], graph.row[path.node[own]]
+    cpu = graph.recording.cpu
+    is_blocked = (row >= 0) & cpu.of_kind("osrt")[row] if cpu.count else row >= 0
+    return UnexplainedTime(int(spent[~is_blocked].sum()), int(spent[is_blocked].sum()))
