@@ -5,7 +5,7 @@
 -- Ranks of one host have one clock, unless their collectives contradict; each report of Nsight Systems has its own. Ranks
 -- without a common collective are joined through others, along the most certain pairs. No rank leaves before the last has
 -- entered, and no receive ends before its send starts, which bounds an offset. `tracelab` never rewrites stored times: see
--- --aligned.
+-- --aligned. Clocks are a fact of the whole recording: a scope does not change the answer.
 -- verdict: same_clock, where the offset is within three times its spread or 1 us (then none applies); aligned; weak, with a
 -- spread over 100 us or fewer than 5 collectives; refused, where no collective connects the rank to the reference, its traces
 -- are on several clocks, or the offset is outside of its bounds. How collectives are matched: see collective_wait.
@@ -32,19 +32,13 @@
 -- domain = "The clock: of a host, of a source (a report of Nsight Systems) or of the rank alone."
 -- reason = "Why the verdict is weak or refused."
 -- ///
-with matched as not materialized (
-    from matched_collectives where matches(run, $run)
-),
-offsets as not materialized (
-    from rank_clocks where matches(run, $run)
-),
-entered as (
+with entered as (
     select
         m.run, m.number, m.rank, m.rank = m.dst_rank as receives,
         shift_clock(m.start_ns, o) as start_ns,
         shift_clock(m.end_ns, o) as end_ns
-    from matched as m
-    join offsets as o on m.run = o.run and m.rank = o.rank
+    from matched_collectives as m
+    join rank_clocks as o on m.run = o.run and m.rank = o.rank
     where m.state = 'matched' and (synchronizes(m.collective) or m.dst_rank is not null)
 ),
 ends as (  -- a receiver may start after its sender has ended
@@ -61,11 +55,11 @@ violations as (
 ),
 apart as (
     select run, rank, mode(reason) filter (state <> 'matched') as reason
-    from matched
+    from matched_collectives
     group by run, rank
 ),
 domains as (
-    select run, rank, count(distinct domain) as domains from clock_domains('matched') group by run, rank
+    select run, rank, count(distinct domain) as domains from clock_domains('matched_collectives') group by run, rank
 )
 select
     o.run, o.rank,
@@ -82,9 +76,9 @@ select
         when o.verdict = 'weak' and o.pairs < 5 then 'it rests on fewer than 5 collectives'
         when o.verdict = 'weak' then 'its spread is over 100 us'
     end as reason
-from offsets as o
+from rank_clocks as o
 left join apart as a on o.run = a.run and o.rank = a.rank
 left join domains as d on o.run = d.run and o.rank = d.rank
 left join violations as v on o.run = v.run and o.rank = v.rank
-where matches(o.rank, $rank)
+where matches(o.run, $run) and matches(o.rank, $rank)
 order by o.run, o.rank

@@ -4,7 +4,7 @@
 -- time, busbw S times a factor of the kind and the group's size n over time, as nccl-tests define them: all_reduce
 -- 2(n-1)/n; all_gather, reduce_scatter, all_to_all, and of `other` gather and scatter (n-1)/n; broadcast, reduce and
 -- send_recv 1. A kernel's time holds its waiting for the other ranks. Where its collective is known on every rank of the group
--- (see collective_wait), the shortest of its kernels is the transfer and the rest is waiting. What is not known is NULL.
+-- (see collective_wait), the shortest of its kernels, in the scope or not, is the transfer and the rest is waiting. What is not known is NULL.
 -- 1 GB is 1e9 bytes.
 -- /// query
 -- title = "Collective bandwidth"
@@ -55,7 +55,7 @@
 -- advice = "That is no matter of bandwidth: find the straggler, and what it does meanwhile."
 -- ///
 with sized as not materialized (
-    from communication_kernels where matches(run, $run)
+    from communication_kernels where in_scope and matches(run, $run)
 ),
 factored as materialized (
     select
@@ -70,10 +70,10 @@ factored as materialized (
     from sized
 ),
 ranks as materialized (
-    select m.run, m.number, m.id, s.measured_ns
+    select m.run, m.number, m.id, c.measured_ns
     from matched_collectives as m
-    join sized as s on m.id = s.id
-    where matches(m.run, $run) and m.state = 'matched' and m.kernels = 1
+    join communication_kernels as c on m.id = c.id
+    where m.state = 'matched' and m.kernels = 1
 ),
 transfers as (
     select r.id, t.transfer_ns

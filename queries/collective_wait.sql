@@ -6,6 +6,7 @@
 -- A wait lasts from the rank's start to the start on the last rank, the transfer from there to the rank's end: only for
 -- kinds that no rank can leave before all have entered, for a broadcast or reduction that no rank did leave before, and for a
 -- send and its receive until the rank's own end. Clocks are aligned by clock_offsets. duration_wait_ns needs no clocks.
+-- A scope chooses the rows: their numbers, matches, clocks and waits are those of the whole recording.
 -- /// query
 -- title = "Waiting in each collective"
 -- needs = ["kernels", "annotations"]
@@ -47,14 +48,8 @@ with executions as not materialized (
     from kernels
     where matches(run, $run)
 ),
-matched as not materialized (
-    from matched_collectives where matches(run, $run)
-),
-offsets as not materialized (
-    from rank_clocks where matches(run, $run)
-),
 waits as not materialized (
-    from collective_waits where matches(run, $run)
+    from collective_waits where in_scope
 ),
 parts as (
     select run, source, rank, device, start_ns, start_ns + wait_ns as end_ns, number as part from waits where wait_ns > 0
@@ -70,7 +65,7 @@ graphs as (
 compute as (
     from hiding_compute('kinds', 'graphs')
     union all
-    select run, source, rank, device, start_ns, end_ns from cpu_layers where layer = 0 and matches(run, $run)
+    select run, source, rank, device, start_ns, end_ns from cpu_layers where layer = 0
 ),
 exposed as (
     select run, abs(part) as number, rank, sum(busy_ns - inside_ns) filter (part > 0) as wait_ns,
@@ -96,7 +91,7 @@ select
     as_bigint(r.root_wait_ns) as root_wait_ns
 from waits as w
 left join exposed as e on w.run = e.run and w.number = e.number and w.rank = e.rank
-left join latenesses('waits') as l on w.run = l.run and w.number = l.number and w.rank = l.rank
-left join root_waits('matched', 'offsets') as r on w.run = r.run and w.number = r.number and w.rank = r.rank
+left join latenesses('collective_waits') as l on w.run = l.run and w.number = l.number and w.rank = l.rank
+left join root_waits('matched_collectives', 'rank_clocks') as r on w.run = r.run and w.number = r.number and w.rank = r.rank
 where matches(w.rank, $rank)
 order by w.run, w.number, w.rank

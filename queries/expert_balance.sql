@@ -34,16 +34,16 @@
 -- reason = "Why the elements are not compared. PyTorch's profiler (2.1 or newer) records the counts with ProfilerActivity.CPU."
 -- ///
 with communication as not materialized (
-    from communication_kernels where matches(run, $run)
+    from communication_kernels where in_scope and matches(run, $run)
 ),
 groups as materialized (
-    from role_groups('communication')
+    from role_groups('communication_kernels')
 ),
 waits as (
     select m.id, w.wait_ns
     from matched_collectives as m
     join collective_waits as w on m.run = w.run and m.number = w.number and m.rank = w.rank
-    where matches(m.run, $run) and w.wait_ns is not null
+    where w.wait_ns is not null
 ),
 exchanged as (
     select

@@ -72,7 +72,7 @@ parts as (
     select run, source, rank, device, start_ns, end_ns, dur_ns, 'all' from communication
 ),
 described as not materialized (
-    from communication_kernels where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
+    from communication_kernels where in_scope and matches(rank, $rank) and matches(device, $device)
 ),
 steps as materialized (
     from recorded_steps($run, $rank, $step_name)

@@ -43,14 +43,14 @@ executions as not materialized (
     from gpu_activity
     where kind in ('kernel', 'graph') and matches(run, $run) and matches(rank, $rank)
 ),
-communication as not materialized (  -- of all ranks: roles of groups depend on them
-    from communication_kernels where id > 0 and matches(run, $run)
+communication as not materialized (  -- of all ranks, in the scope or not: roles of groups depend on them
+    from communication_kernels where id > 0
 ),
 groups as materialized (
     from role_groups('communication')
 ),
 carried as materialized (
-    from with_role('communication', 'groups') where matches(rank, $rank)
+    from with_role('communication', 'groups') where in_scope and matches(rank, $rank)
 ),
 calls as not materialized (
     select run, source, pid, tid, correlation, start_ns, end_ns

@@ -25,10 +25,18 @@
 -- size_bytes = "Their sizes, added up."
 -- ///
 with communication as not materialized (
-    from communication_kernels where matches(run, $run)
+    from communication_kernels where in_scope and matches(run, $run)
 ),
-groups as (
+carried as (
     from role_groups('communication')
+),
+groups as (  -- members and roles are those of the recording
+    select g.* replace (c.kernels as kernels, c.size_bytes as size_bytes, c.kinds as kinds)
+    from role_groups('communication_kernels') as g
+    join carried as c
+        on g.run = c.run and g.group_name is not distinct from c.group_name
+        and g.group_description is not distinct from c.group_description
+        and g.group_size is not distinct from c.group_size and g.group_ranks is not distinct from c.group_ranks
 ),
 strides as (
     select

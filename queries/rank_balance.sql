@@ -33,7 +33,7 @@ with executions as not materialized (
     where matches(run, $run)
 ),
 waits as not materialized (
-    select * from collective_waits where matches(run, $run) and last_rank is not null and not is_p2p
+    select * from collective_waits where in_scope and last_rank is not null and not is_p2p
 ),
 steps as materialized (
     select * from recorded_steps($run, null, $step_name) where step is not null and end_ns > start_ns
@@ -46,7 +46,7 @@ lanes as materialized (
         from (
             select run, source, rank, device, start_ns, end_ns from executions where has_valid_interval(start_ns, end_ns)
             union all
-            select run, source, rank, device, start_ns, end_ns from cpu_layers where matches(run, $run)
+            select run, source, rank, device, start_ns, end_ns from cpu_layers where in_scope
         )
         group by run, source, rank, device
     )
@@ -68,13 +68,18 @@ cuts as materialized (
         select lane, end_ns from spans
     )
 ),
+other_cpu_layers as (
+    from cpu_layers where not in_scope
+),
 work as (
     from layer_rows('executions', 'lanes')
     union all
     select l.lane, w.layer, w.start_ns, w.end_ns
     from cpu_layers as w
     join hint_small('lanes') as l on w.run = l.run and w.source = l.source and w.rank = l.rank and l.device is null
-    where matches(w.run, $run)
+    where w.in_scope
+    union all
+    select lane, 3 + layer, start_ns, end_ns from out_of_scope_stretches('lanes', 'other_cpu_layers')
 ),
 times as materialized (
     from layer_times('work', 'cuts')
@@ -95,7 +100,7 @@ spent as materialized (
 waited as (
     select w.run, w.rank, case when $by_step then s.step end as step, sum(w.wait_ns) as wait_ns
     from waits as w
-    left join entered_steps('waits', 'steps') as s on w.run = s.run and w.number = s.number
+    left join entered_steps('collective_waits', 'steps') as s on w.run = s.run and w.number = s.number
     group by w.run, w.rank, case when $by_step then s.step end
 ),
 kernels_of_lanes as (

@@ -29,10 +29,10 @@ with executions as not materialized (
     where matches(run, $run)
 ),
 communication as not materialized (
-    from communication_kernels where matches(run, $run)
+    from communication_kernels where in_scope
 ),
 groups as materialized (
-    from role_groups('communication')
+    from role_groups('communication_kernels')
 ),
 placed as materialized (
     select run, source, rank, device, start_ns, end_ns, size_bytes, role_source, role as part
@@ -47,7 +47,7 @@ graphs as (
 compute as (
     from hiding_compute('kinds', 'graphs')
     union all
-    select run, source, rank, device, start_ns, end_ns from cpu_layers where layer = 0 and matches(run, $run)
+    select run, source, rank, device, start_ns, end_ns from cpu_layers where layer = 0
 ),
 times as (
     select run, rank, part as role, sum(busy_ns) as comm_ns, sum(inside_ns) as hidden_ns

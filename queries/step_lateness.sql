@@ -26,7 +26,7 @@
 -- caused_wait_ns = "Waits of the other ranks in those."
 -- ///
 with waits as not materialized (
-    select * from collective_waits where matches(run, $run) and last_rank is not null and not is_p2p
+    from collective_waits where last_rank is not null and not is_p2p
 ),
 steps as materialized (
     from recorded_steps($run, null, $step_name)
@@ -43,6 +43,7 @@ late as (
     join latenesses('waits') as l on w.run = l.run and w.number = l.number and w.rank = l.rank
     join entered_steps('waits', 'steps') as s on w.run = s.run and w.number = s.number
     join caused as c on w.run = c.run and w.number = c.number
+    where w.in_scope
 ),
 ranks as (
     select distinct run, rank, step from steps where step is not null and matches(rank, $rank)

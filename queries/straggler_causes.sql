@@ -11,6 +11,8 @@
 -- next to nothing. A rank that is late for no cause has one row without any; cost_ns is NULL where no wait of the run is known.
 -- What a rank computes is compared by class with the median of all ranks that run the class, from the first collective that
 -- ranks share to the last: a slow GPU takes longer in every class, a rank with more work in some.
+-- A scope chooses the waits, by the collective of the rank that waits. What caused one is traced in the whole recording: costs of
+-- disjoint scopes add up to that of the recording.
 -- /// query
 -- title = "Causes of late ranks"
 -- needs = ["kernels"]
@@ -34,7 +36,7 @@
 -- direct_ns = "The part of it in collectives that this rank entered last."
 -- inherited_ns = "The part that reached collectives through the lateness of other ranks."
 -- of_window_sum_ratio = "cost_ns / window_sum_ns."
--- window_sum_ns = "First start to last end of each device with such collectives, added up over the ranks of the run."
+-- window_sum_ns = "Window of each device with such collectives, added up over the ranks of the run."
 -- cause_cost_ns = "cost_ns of all rows of the rank and cause, added up."
 -- details = "Of them the details with the highest cost_ns, and their parts of what is above 0."
 -- compute_ns = "Time in which the rank computes, as compared."
@@ -115,13 +117,7 @@
 -- text = "{where} enters its first collective late, and the others wait for it. Its recording begins later than theirs, so the cause is not recorded."
 -- advice = "Start the profilers of all ranks behind a barrier, and record two steps or more: then what the rank did since the last common collective is known."
 -- ///
-with matched as not materialized (
-    from matched_collectives where matches(run, $run)
-),
-waits as not materialized (
-    from collective_waits where matches(run, $run)
-),
-activity as not materialized (
+with activity as not materialized (
     select run, source, rank, pid, device, kind, name, start_ns, end_ns, dur_ns, correlation, stream
     from unscoped_activity  -- what a rank does before it comes late is not chosen by a scope
     where matches(run, $run) and has_valid_interval(start_ns, end_ns)
@@ -138,16 +134,16 @@ launched as not materialized (
     from with_calls('activity', 'calls')
 ),
 marked as (
-    select run, source, rank, pid, name, scope, start_ns, end_ns from unscoped_annotations where matches(run, $run)
+    select run, source, rank, pid, name, scope, start_ns, end_ns, in_scope from recorded_annotations where matches(run, $run)
 ),
 loads as materialized (
-    select run, source, rank, pid, start_ns, end_ns
+    select run, source, rank, pid, start_ns, end_ns, in_scope
     from marked
     where scope = 'cpu' and regexp_matches(name, $loader_name) and has_valid_interval(start_ns, end_ns)
 ),
 devices as materialized (  -- those whose waits are known
     select (row_number() over (order by run, rank, source, device))::integer as lane, run, source, rank, device
-    from (select distinct run, source, rank, device from waits where last_rank is not null)
+    from (select distinct run, source, rank, device from collective_waits where last_rank is not null)
 ),
 lanes as materialized (
     select
@@ -192,10 +188,10 @@ coded as (
     join hint_small('codes') as c on w.detail = c.detail
 ),
 pairs as materialized (
-    from wait_pairs('waits')
+    from wait_pairs('collective_waits')
 ),
 ways as materialized (
-    from approaches('pairs', 'waits', 'lanes')
+    from approaches('pairs', 'collective_waits', 'lanes')
 ),
 cuts as materialized (
     select lane, at_ns, row_number() over (order by lane, at_ns desc) as cell
@@ -271,13 +267,16 @@ inherited as materialized (
 inside as materialized (
     from inheritances('ways', 'inherited')
 ),
+asked as not materialized (  -- the other waits only carry lateness on
+    from pairs where in_scope
+),
 weights as materialized (
     select
         id,
         sum(weight) as weight,
         coalesce(sum(weight) filter (hop = 0), 0) as direct_weight,
         coalesce(sum(weight) filter (hop < 100), 0) as carried_weight
-    from delay_weights('pairs', 'inside', 100)
+    from delay_weights('asked', 'inside', 100)
     group by id
 ),
 spans as materialized (
@@ -332,8 +331,14 @@ charges as (
     join weights as w on i.id = w.id
     group by i.run, i.last_rank
 ),
+scope_rows as not materialized (
+    select a.run, a.source, a.rank, a.device, a.start_ns, a.end_ns
+    from gpu_activity as a
+    semi join hint_small('lanes') as l
+        on a.run = l.run and a.source = l.source and a.rank = l.rank and a.device is not distinct from l.device
+),
 window_sums as (
-    select run, sum(last_ns - first_ns) as window_sum_ns from lanes group by run
+    select run, sum(window_ns) as window_sum_ns from scope_windows('scope_rows') group by run
 ),
 costs as (
     select
@@ -396,11 +401,25 @@ charges_of_rows as (
     from apportion('detail_weights') as d
     join cause_charges as c on d.part = c.id
 ),
-class_times as (  -- the last cell of a lane, before its first cut, also holds what the next lane does behind its last cut
+compared_spans as (  -- from the earliest of these meetings to the last wait of the scope
+    select
+        lane, min(begin_ns) as begin_ns,
+        max(case when sign = -1 then greatest(entry_ns, last_entry_ns) else entry_ns end) as end_ns
+    from (from ways semi join asked using (id))
+    group by lane
+),
+compared_cells as (
+    select s.lane, e.cell as first_cell, b.cell as end_cell
+    from compared_spans as s
+    join cuts as b on s.lane = b.lane and s.begin_ns = b.at_ns
+    join cuts as e on s.lane = e.lane and s.end_ns = e.at_ns
+),
+class_times as (
     select l.run, l.rank, c.state, sum(c.dur_ns) as dur_ns
     from cells as c
     join hint_small('lanes') as l on c.lane = l.lane
-    where c.layer = 0 and c.cell not in (select max(cell) from cuts group by lane)
+    join hint_small('compared_cells') as r on l.lane = r.lane
+    where c.layer = 0 and c.cell >= r.first_cell and c.cell < r.end_cell
     group by l.run, l.rank, c.state
 ),
 class_medians as (
@@ -427,9 +446,9 @@ steps as materialized (
 ),
 awaited_in_steps as (
     select w.run, w.last_rank as rank, s.step, sum(w.wait_ns) as wait_ns
-    from waits as w
-    join entered_steps('waits', 'steps') as s on w.run = s.run and w.number = s.number
-    where w.last_rank is not null and not w.is_p2p
+    from collective_waits as w
+    join entered_steps('collective_waits', 'steps') as s on w.run = s.run and w.number = s.number
+    where w.in_scope and w.last_rank is not null and not w.is_p2p
     group by w.run, w.last_rank, s.step
 ),
 awaited_steps as (
@@ -442,8 +461,8 @@ awaited_steps as (
 ),
 loads_of_ranks as (
     select m.run, m.rank, coalesce(sum(l.end_ns - l.start_ns), 0) as loader_ns
-    from (select distinct run, rank from matched) as m
-    left join loads as l on m.run = l.run and m.rank = l.rank
+    from (select distinct run, rank from matched_collectives) as m
+    left join loads as l on m.run = l.run and m.rank = l.rank and l.in_scope
     group by m.run, m.rank
 ),
 excess_loads as (
@@ -456,11 +475,12 @@ loader_steps as (
     join steps as s
         on l.run = s.run and l.source = s.source and l.rank = s.rank and l.pid is not distinct from s.pid
         and l.start_ns >= s.start_ns and l.start_ns < s.end_ns
+    where l.in_scope
     group by l.run, l.rank
 ),
 ranks as (
     select m.run, m.rank, r.window_sum_ns
-    from (select distinct run, rank from matched) as m
+    from (select distinct run, rank from matched_collectives) as m
     left join window_sums as r on m.run = r.run
 )
 select

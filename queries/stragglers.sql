@@ -141,27 +141,32 @@ with executions as not materialized (
     where matches(run, $run)
 ),
 communication as not materialized (
-    from communication_kernels where matches(run, $run)
-),
-matched as not materialized (
-    from matched_collectives where matches(run, $run)
+    from communication_kernels where in_scope
 ),
 all_waits as not materialized (
-    from collective_waits where matches(run, $run)
+    from collective_waits where in_scope
 ),
-waits as materialized (
+recorded_waits as materialized (
     select * replace (
         case when not is_p2p then wait_ns end as wait_ns,
         case when not is_p2p then last_rank end as last_rank
     )
-    from all_waits
+    from collective_waits
+),
+waits as not materialized (
+    from recorded_waits where in_scope
 ),
 rooted as materialized (  -- one that is not found on all ranks has no wait
-    select
-        run, number, source, rank, device, start_ns, end_ns, duration_wait_ns as wait_ns,
-        arg_min(rank, (end_ns - start_ns, rank)) over (partition by run, number) as shortest_rank
-    from all_waits
-    where may_synchronize(collective) and not is_p2p and last_rank is null
+    select * exclude (in_scope)
+    from (
+        select
+            run, number, source, rank, device, start_ns, end_ns, duration_wait_ns as wait_ns,
+            arg_min(rank, (end_ns - start_ns, rank)) over (partition by run, number) as shortest_rank,
+            in_scope
+        from collective_waits
+        where may_synchronize(collective) and not is_p2p and last_rank is null
+    )
+    where in_scope
 ),
 rooted_sums as (
     select
@@ -217,14 +222,14 @@ graphs as (
 compute as (
     from hiding_compute('kinds', 'graphs')
     union all
-    select run, source, rank, device, start_ns, end_ns from cpu_layers where layer = 0 and matches(run, $run)
+    select run, source, rank, device, start_ns, end_ns from cpu_layers where layer = 0
 ),
 steps as materialized (
     from recorded_steps($run, null, $step_name)
 ),
 labels as (
     select m.run, m.number, m.rank, l.label
-    from matched as m
+    from matched_collectives as m
     join with_label('communication') as l on m.id = l.id
 ),
 labelled as (
@@ -272,14 +277,17 @@ most as (
     group by run, rank
 ),
 late as (
-    select run, rank, sum(lateness_ns) as lateness_ns from latenesses('waits') group by run, rank
+    select w.run, w.rank, sum(l.lateness_ns) as lateness_ns
+    from waits as w
+    join latenesses('recorded_waits') as l on w.run = l.run and w.number = l.number and w.rank = l.rank
+    group by w.run, w.rank
 ),
 last_in_steps as (
     select
         w.run, w.rank, s.step,
         count(*) filter (w.rank = w.last_rank) > greatest(0.5, least(0.9, 3 * avg(1 / w.ranks))) * count(*) as is_last
     from waits as w
-    join entered_steps('waits', 'steps') as s on w.run = s.run and w.number = s.number
+    join entered_steps('recorded_waits', 'steps') as s on w.run = s.run and w.number = s.number
     group by w.run, w.rank, s.step
 ),
 stretches as (  -- of steps in a row with the same answer

@@ -1,4 +1,21 @@
--- What a scope leaves out of a device's time.
+-- What a scope leaves out of a device's time, and what it does not choose.
+
+-- recorded_kernels, recorded_annotations, recorded_ops: the rows of a table, in a scope or not; `in_scope` states which.
+create or replace view recorded_kernels as
+select *, true as in_scope from kernels
+union all by name
+select *, false as in_scope from left_out_kernels;
+comment on view recorded_kernels is 'one kernel, in the scope or not';
+create or replace view recorded_annotations as
+select *, true as in_scope from annotations
+union all by name
+select *, false as in_scope from left_out_annotations;
+comment on view recorded_annotations is 'one range, in the scope or not';
+create or replace view recorded_ops as
+select *, true as in_scope from ops
+union all by name
+select *, false as in_scope from left_out_ops;
+comment on view recorded_ops is 'one op, in the scope or not';
 
 -- out_of_scope_activity: the rows of gpu_activity that a scope leaves out; none where a session has no scope.
 create or replace view out_of_scope_activity as

@@ -7,7 +7,7 @@ create or replace macro is_cpu_communication(name) as regexp_matches(name, '^(gl
 -- cpu_collective(name): the kind of collective of such a name, in lower case.
 create or replace macro cpu_collective(name) as lower(regexp_replace(name, '^(gloo|mpi|ucc):|^MPI_', ''));
 
--- cpu_collectives(ranges): the collectives of ranges on the CPU (run, source, rank, pid, name, start_ns, end_ns, dur_ns, args), as
+-- cpu_collectives(ranges): the collectives of ranges on the CPU (run, source, rank, pid, name, start_ns, end_ns, dur_ns, args, in_scope), as
 -- rows of collective_kernels(), without a device; ids are below 0. MPI's names are those of gloo. The ranges of a rank are on
 -- several threads, in the order in which it entered them. Kineto writes the shapes of the tensors.
 create or replace macro cpu_collectives(ranges) as table
@@ -18,7 +18,8 @@ select
         regexp_replace(cpu_collective(name), '^i?all_?(reduce|gather|to)_?(all)?(v|_coalesced)?$', 'all_\1_\2'), '_$', ''
     ) as collective,
     try_cast(args -> 'Input type' ->> 0 as varchar) as dtype,
-    list_sum(list_transform(try_cast(args -> 'Input Dims' as bigint[][]), lambda shape: list_product(shape)))::bigint as in_elements
+    list_sum(list_transform(try_cast(args -> 'Input Dims' as bigint[][]), lambda shape: list_product(shape)))::bigint as in_elements,
+    in_scope
 from query_table(ranges);
 
 -- is_collective_op(name): whether an op of this name is a call of torch.distributed, which starts a collective or waits for it.
@@ -29,7 +30,7 @@ create or replace macro is_computing_op(name) as
     name like '%::%' and not is_collective_op(name) and name not like 'autograd::engine%';
 
 -- collective_kernels(executions): the communication kernels of a relation of `kernels` (run, source, rank, pid, device,
--- stream, name, start_ns, end_ns, dur_ns, correlation), each with what the profiler noted about its collective: size_bytes,
+-- stream, name, start_ns, end_ns, dur_ns, correlation, in_scope), each with what the profiler noted about its collective: size_bytes,
 -- bytes_source, group_name, group_description, group_size, group_ranks, group_start, group_stride, comm_id, comms_id, seq,
 -- is_p2p, src_rank, dst_rank, root, raw_name, dtype, in_elements, out_elements. A kernel without a note of its own has that of the
 -- op that launched it and no other communication kernel. The rank itself sends what names only a receiver, and receives what
@@ -41,7 +42,7 @@ create or replace macro collective_kernels(executions) as table
 with _executions as (
     select
         run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation,
-        {'pid': pid, 'stream': stream, 'correlation': correlation} as part
+        {'pid': pid, 'stream': stream, 'correlation': correlation, 'in_scope': in_scope} as part
     from query_table(executions)
 ),
 _runs as (
@@ -65,6 +66,7 @@ _unnumbered as materialized (  -- numbering takes one core, and so would all tha
         part.pid as pid,
         part.stream as stream,
         part.correlation as correlation,
+        part.in_scope as in_scope,
         case when has_valid_interval(start_ns, end_ns) then dur_ns end as measured_ns,
         notes
     from with_noted_class('_executions', executions)
@@ -251,7 +253,8 @@ select
     c.note.raw_name as raw_name,
     c.note.dtype as dtype,
     c.note.in_elements as in_elements,
-    c.note.out_elements as out_elements
+    c.note.out_elements as out_elements,
+    c.in_scope
 from _found as c
 left join _spacings as s
     on c.run = s.run and c.source = s.source and c.note.group_ranks is null

@@ -19,6 +19,7 @@ create or replace macro may_synchronize(collective) as
 -- `state` is matched; partial (not on all ranks of the group); mismatched (kinds, types or sizes differ between ranks); cut
 -- (a rank's recording begins or ends inside of it); or refused, where no shift qualifies, two fit alike, or the ends of
 -- synchronizing collectives differ by more than a millisecond around their median, or there are none. `reason` is why.
+-- A collective is in a scope on each rank by its first kernel; numbers, groups and states are those of the recording.
 -- Where only some ranks of a run record groups (Kineto and Nsight Systems together), each stream has an order of its own.
 create or replace macro match_ranks(operations) as table
 with _written as materialized (  -- what names groups: some rows a rank
@@ -89,7 +90,7 @@ _windows as (
 _located as materialized (
     select
         o.id, g.run, g.team, g.members, g.is_anonymous, g.is_mixed,
-        o.source, o.rank, o.device, o.stream, o.start_ns, o.end_ns, o.collective, o.comms_id, o.seq, o.root,
+        o.source, o.rank, o.device, o.stream, o.start_ns, o.end_ns, o.collective, o.comms_id, o.seq, o.root, o.in_scope,
         case  -- a kernel's name alone shows no more of these
             when g.is_mixed and o.collective in ('all_to_all', 'send_recv', 'other', 'unknown') then 'send_recv'
             else o.collective
@@ -254,7 +255,7 @@ _placed as materialized (
         end as place,
         v.rank, m.method, v.id, v.source, v.device, v.stream, v.start_ns, v.end_ns,
         v.collective, v.kind, v.dtype, v.members, v.in_elements, v.out_elements, v.src_rank, v.dst_rank, v.root, v.is_pair,
-        v.is_cut
+        v.is_cut, v.in_scope
     from _valid as v
     join _methods as m on v.team = m.team
     where m.method <> 'order'
@@ -263,7 +264,7 @@ _placed as materialized (
         v.run, v.team, b.queue, (b.place - c.shift)::hugeint as place, v.rank, 'order' as method,
         v.id, v.source, v.device, v.stream, v.start_ns, v.end_ns,
         v.collective, v.kind, v.dtype, v.members, v.in_elements, v.out_elements, v.src_rank, v.dst_rank, v.root, v.is_pair,
-        v.is_cut
+        v.is_cut, v.in_scope
     from _ordered as v
     join _by_order as b on v.id = b.id
     join _chosen as c on b.team = c.team and b.queue = c.queue and b.rank = c.rank
@@ -279,7 +280,7 @@ _joined as materialized (  -- several kernels of one collective on a rank are on
         run, team, queue, place, rank, method, id, 1 as kernels, source, device, stream, start_ns, end_ns, collective, kind,
         dtype, members,
         case when is_pair then greatest(in_elements, out_elements) else in_elements end::hugeint as elements,
-        src_rank, dst_rank, root, is_cut
+        src_rank, dst_rank, root, is_cut, in_scope
     from _placed as p
     anti join _repeated as r on p.team = r.team and p.queue = r.queue and p.place = r.place and p.rank = r.rank
     union all
@@ -288,7 +289,8 @@ _joined as materialized (  -- several kernels of one collective on a rank are on
         any_value(p.method), min(p.id), count(*), min(p.source), min(p.device), min(p.stream),
         min(p.start_ns), max(p.end_ns), min(p.collective), min(p.kind), min(p.dtype), max(p.members),
         case when p.is_pair then sum(greatest(p.in_elements, p.out_elements)) else sum(p.in_elements) end,
-        min(p.src_rank), min(p.dst_rank), min(p.root), bool_or(p.is_cut)
+        min(p.src_rank), min(p.dst_rank), min(p.root), bool_or(p.is_cut),
+        arg_min(p.in_scope, (p.start_ns, p.id))
     from _placed as p
     join hint_small('_repeated') as r on p.team = r.team and p.queue = r.queue and p.place = r.place and p.rank = r.rank
     group by p.run, p.team, p.queue, p.place, p.rank, p.is_pair
@@ -338,6 +340,6 @@ select
             then coalesce('on ' || w.ranks || ' of ' || w.members || ' ranks', 'on one rank, of a group of unknown size')
         when 'cut' then 'the recording of a rank begins or ends in it'
     end as reason,
-    j.src_rank, j.dst_rank, j.root
+    j.src_rank, j.dst_rank, j.root, j.in_scope
 from _joined as j
 join _whole as w on j.run = w.run and j.team = w.team and j.queue = w.queue and j.place = w.place;

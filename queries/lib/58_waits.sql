@@ -44,7 +44,7 @@ select
     case when a.is_p2p then least(c.last_ns + a.back_ns, a.end_ns) else c.last_ns + a.back_ns end - a.start_ns as wait_ns,
     a.end_ns - case when a.is_p2p then least(c.last_ns + a.back_ns, a.end_ns) else c.last_ns + a.back_ns end as transfer_ns,
     a.end_ns - a.start_ns - d.least_ns as duration_wait_ns,
-    a.is_p2p, a.src_rank, a.dst_rank
+    a.is_p2p, a.src_rank, a.dst_rank, a.in_scope
 from _aligned as a
 left join _collectives as c on a.run = c.run and a.number = c.number
 left join _durations as d on a.run = d.run and a.number = d.number;

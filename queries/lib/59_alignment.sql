@@ -37,8 +37,8 @@ left join _references as r on o.run = r.run and o.reference_rank = r.rank;
 -- of other ranks; those of a rank that nothing aligns stay as they are.
 create or replace macro on_one_clock(relation) as table
 with _executions as not materialized (
-    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
-    from kernels
+    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation, in_scope
+    from recorded_kernels
     where run in (select run from query_table(relation))
 ),
 _communication as materialized (

@@ -6,11 +6,12 @@
 -- earlier one that synchronized both, maybe with others; NULL where the recording has none. Pairs of ranks that are in the
 -- same groups have the same meetings: so there are few lists of them, not one for each pair. `counts` is false for sends and
 -- receives: the stages of a pipeline wait for each other by design, but one that waits may then come late itself. A receive
--- that begins after its send has ended synchronizes nothing: it is neither a wait nor a meeting.
+-- that begins after its send has ended synchronizes nothing: it is neither a wait nor a meeting. Waits and meetings are those
+-- of the recording; `in_scope` is that of the rank that waits.
 create or replace macro wait_pairs(waits) as table
 with _known as materialized (
     select
-        run, number, rank, last_rank, wait_ns, source, device, is_p2p,
+        run, number, rank, last_rank, wait_ns, source, device, is_p2p, in_scope,
         start_ns as entry_ns,
         last_start_ns as last_entry_ns
     from query_table(waits)
@@ -56,6 +57,7 @@ select
     row_number() over () as id,
     w.run, w.number, w.rank, w.last_rank, w.source, w.device, w.wait_ns, w.entry_ns, w.last_entry_ns,
     not w.is_p2p as counts,
+    w.in_scope,
     m.number as meeting,
     m.at_ns as met_ns
 from _waiting as w

@@ -76,7 +76,7 @@ select
     coalesce(o.offset_time_ns, 0) as offset_time_ns
 from query_table(waits) as w
 left join query_table(clocks) as o on w.run = o.run and w.rank = o.rank
-where w.run = wanted;
+where w.run = wanted and w.in_scope;
 
 -- path_steps(wanted, pattern): the steps that one run marks, by steps_of().
 create or replace macro path_steps(wanted, pattern) as table

@@ -46,8 +46,8 @@ create or replace macro lacks_all_to_alls(of_run) as
 create or replace macro lacks_pipelines(of_run) as
     not exists (
         with _executions as not materialized (
-            select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
-            from kernels
+            select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation, in_scope
+            from recorded_kernels
             where matches(run, of_run)
         ),
         _communication as materialized (

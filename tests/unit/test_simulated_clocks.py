@@ -164,7 +164,7 @@ def test_waits_are_the_true_ones_to_the_nanosecond_where_the_offsets_are_known()
     memory.con.register("given_offsets", pa.Table.from_pylist(given))
     waits = memory.con.execute(
         """
-        with executions as (select * exclude (external_id) from kernels),
+        with executions as (select * exclude (external_id) from recorded_kernels),
         communication as (from collective_kernels('executions')),
         matched as materialized (from match_ranks('communication')),
         offsets as (

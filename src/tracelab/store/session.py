@@ -29,7 +29,7 @@ The last one has these, too, of a scope of executions: earlier rows may have lau
 """
 _BESIDE = {
     UNSCOPED: ("api_calls", "ops", "python_frames", "annotations", "collectives", "memory_events"),
-    LEFT_OUT: (*schema.GPU_ACTIVITY, "syncs", "api_calls", "ops", "python_frames"),
+    LEFT_OUT: (*schema.GPU_ACTIVITY, "syncs", "api_calls", "ops", "python_frames", "annotations"),
     AROUND: ("api_calls", "ops", "python_frames", "annotations"),
 }
 """The tables with such a view: what is around the rows of a scope or names them, captures, and what occupies a GPU."""
