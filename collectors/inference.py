@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import decoder
 import torch
@@ -20,7 +21,7 @@ class Settings:
     batch_size: int = 8  # prompts that are answered together
     compile: bool = False
     compile_mode: str = "default"
-    parallel: str = "none"
+    parallel: Literal["none", "ddp", "tp"] = "none"  # ddp: each rank answers prompts of its own
     model: str = "tiny"
     prompt: int = 64  # tokens of a prompt
     output: int = 16  # tokens of an answer; prefill computes the first

@@ -104,8 +104,13 @@ def test_options_of_a_class_that_the_file_imports_are_unknown_and_not_refused(tm
 
 
 def test_a_workload_without_a_model_is_not_distributed():
-    assert "gemm has no model to distribute; use --parallel ddp" in refusal("gemm", parallel="fsdp")
-    assert refusal("gemm", parallel="ddp") is None
+    for workload, parallelisms in {"gemm": ("dp", "fsdp", "tp"), "inference": ("dp", "fsdp")}.items():
+        for parallel in parallelisms:
+            assert refusal(workload, parallel=parallel) == (
+                f"--parallel {parallel} has no effect: {workload} trains no model that it could distribute; "
+                "use --parallel ddp, which runs the workload in each rank"
+            )
+    assert refusal("gemm", parallel="ddp") is refusal("inference", parallel="tp") is None
 
 
 def test_pretrained_needs_weights_that_the_workload_names():
@@ -126,15 +131,27 @@ def test_an_option_of_a_profiler_or_an_optimizer_needs_it(options, sentence):
         validate_settings(Settings("decoder", **options))
 
 
+def disabled(workload, **options):
+    """Return in words which options have no effect."""
+    return describe_disabled(Settings(workload, **options), find_workload(workload))
+
+
 def test_options_that_others_disable_are_named():
-    settings = Settings("decoder", device="cpu", active=5, cycles=2, pin_memory=True)
-    assert describe_disabled(settings) == (
+    assert disabled("decoder", device="cpu", active=5, cycles=2, pin_memory=True) == (
         "--active and --cycles have no effect without a profiler; "
         "--pin-memory has no effect without an NVIDIA or AMD GPU"
     )
-    own = Settings("image_classification", device="cuda", profiler="kineto", active=5, pin_memory=True, data_root="d")
-    assert describe_disabled(own) == "--data-root has no effect with --data synthetic"
-    assert not describe_disabled(Settings("decoder", device="cpu"))
+    own = {"device": "cuda", "profiler": "kineto", "active": 5, "pin_memory": True, "data_root": "d"}
+    assert disabled("image_classification", **own) == "--data-root has no effect with --data synthetic"
+    assert not disabled("decoder", device="cpu")
+
+
+def test_only_a_shipped_workload_is_known_to_have_no_images(tmp_path):
+    assert disabled("decoder", channels_last=True) == "--channels-last has no effect without images"
+    assert not disabled("image_classification", channels_last=True)
+    path = tmp_path / "mine.py"
+    path.write_text("class Settings:\n    size: int = 1\ndef model(settings): ...\ndef workload(network): ...\n")
+    assert not disabled(str(path), channels_last=True)
 
 
 def test_a_program_that_no_ncu_measures_has_no_metrics():

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from tracelab.collect.settings import Settings, non_default_options
 from tracelab.collect.workloads import Workload, check_model_and_settings
+from tracelab.enumerations import PARALLELISMS
 from tracelab.errors import UsageError
 
 _FIELDS = ("model", "data", "data_root", "image_size")
@@ -25,35 +26,43 @@ def check_effects(settings: Settings, workload: Workload) -> None:
         have, them = ("has", "it") if len(unread) == 1 else ("have", "them")
         reason = "does not read" if workload.trains else "trains no model and does not read"
         raise UsageError(f"{names} {have} no effect: {workload.name} {reason} {them}; remove {them}")
-    if not workload.trains and settings.parallel in ("dp", "fsdp") and "parallel" not in workload.options:
+    if settings.parallel not in _find_parallelisms(workload):
         raise UsageError(
-            f"--parallel {settings.parallel} has no effect: {workload.name} has no model to distribute; "
+            f"--parallel {settings.parallel} has no effect: {workload.name} trains no model that it could distribute; "
             "use --parallel ddp, which runs the workload in each rank"
         )
     if settings.pretrained and settings.weights is None and workload.trains and "weights" not in workload.parts:
         raise UsageError(f"{workload.name} defines no weights(settings) for --pretrained; name a file with --weights")
 
 
-def describe_disabled(settings: Settings) -> str:
+def describe_disabled(settings: Settings, workload: Workload) -> str:
     """Return in words which options have no effect beside others, as in the baseline of a comparison; "" if none."""
     changed = non_default_options(settings)
     return "; ".join(
         f"{' and '.join(_spell(name) for name in disabled)} {'have' if len(disabled) > 1 else 'has'} no effect {reason}"
         for is_disabling, names, reason in _DISABLED
-        if is_disabling(settings) and (disabled := [name for name in names if name in changed])
+        if is_disabling(settings, workload) and (disabled := [name for name in names if name in changed])
     )
 
 
-_DISABLED: tuple[tuple[Callable[[Settings], bool], tuple[str, ...], str], ...] = (
-    (lambda s: s.profiler == "none", ("window", "active", "wait", "cycles"), "without a profiler"),
-    (lambda s: s.device != "cuda", ("pin_memory",), "without an NVIDIA or AMD GPU"),
-    (lambda s: s.data == "synthetic", ("data_root",), "with --data synthetic"),
+_DISABLED: tuple[tuple[Callable[[Settings, Workload], bool], tuple[str, ...], str], ...] = (
+    (lambda s, _: s.profiler == "none", ("window", "active", "wait", "cycles"), "without a profiler"),
+    (lambda s, _: s.device != "cuda", ("pin_memory",), "without an NVIDIA or AMD GPU"),
+    (lambda s, _: s.data == "synthetic", ("data_root",), "with --data synthetic"),
+    (lambda _, w: w.is_shipped and "image_size" not in w.options, ("channels_last",), "without images"),
 )
 """Conditions under which options have no effect, with the reason in words."""
 
 
 def _spell(name: str) -> str:
     return f"--{name.replace('_', '-')}"
+
+
+def _find_parallelisms(workload: Workload) -> tuple[str, ...]:
+    """Return the values of --parallel that the workload may have; its file can list them, as inference does."""
+    if workload.trains or "parallel" in workload.options:
+        return workload.choices.get("parallel", PARALLELISMS)
+    return ("none", "ddp")
 
 
 def _unread_options(settings: Settings, workload: Workload) -> list[str]:

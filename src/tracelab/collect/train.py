@@ -47,7 +47,9 @@ def train(settings: Settings, report: Callable[[str], None] = lambda _: None) ->
     placement = place_ranks(settings)
     folder = placement.settings.out / (placement.settings.run or _name(placement, workload))
     profiler = _find_profiler(placement, folder)
-    report("; ".join(filter(None, (f"{folder}: {_summary(placement)}", describe_disabled(placement.settings)))))
+    report(
+        "; ".join(filter(None, (f"{folder}: {_summary(placement)}", describe_disabled(placement.settings, workload))))
+    )
     with contextlib.ExitStack() as held:
         is_first = placement.ranks[0] == 0
         if is_first:

@@ -36,11 +36,18 @@ class Workload:
     """Values of --model, where the file defines `MODELS`; others are those of a library."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Defaults of the fields of its Settings that are literals."""
+    choices: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """Values of the fields of its Settings whose annotation is a Literal."""
 
     @property
     def own(self) -> frozenset[str]:
         """Fields that only --set can set."""
         return self.options - _SHARED_OPTIONS
+
+    @property
+    def is_shipped(self) -> bool:
+        """Whether the file is one of tracelab's."""
+        return self.path.resolve().parent == COLLECTORS.resolve()
 
     @property
     def trains(self) -> bool:
@@ -81,7 +88,7 @@ def _inspect(path: Path) -> Workload:
         raise UsageError(f"{path}: not valid Python: {error.msg} in line {error.lineno}") from error
     parts = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     parts |= {name.id for node in tree.body if isinstance(node, ast.Assign) for name in _names(node)}
-    defaults = _settings_defaults(tree)
+    defaults = {name: each.value for name, each in _settings_fields(tree).items()}
     model = defaults.get("model")
     default = str(model.value) if isinstance(model, ast.Constant) and model.value is not None else None
     about = ast.get_docstring(tree) or ""
@@ -96,6 +103,7 @@ def _inspect(path: Path) -> Workload:
         default,
         _find_models(tree, path),
         literals,
+        _settings_choices(tree),
     )
 
 
@@ -138,15 +146,25 @@ def _lists_options(tree: ast.Module) -> bool:
     return any(isinstance(node, ast.ClassDef) and node.name == "Settings" and not node.bases for node in tree.body)
 
 
-def _settings_defaults(tree: ast.Module) -> dict[str, ast.expr | None]:
-    """Return the default of each field of the class Settings."""
+def _settings_fields(tree: ast.Module) -> dict[str, ast.AnnAssign]:
+    """Return each field of the class Settings."""
     return {
-        each.target.id: each.value
+        each.target.id: each
         for node in tree.body
         if isinstance(node, ast.ClassDef) and node.name == "Settings"
         for each in node.body
         if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
     }
+
+
+def _settings_choices(tree: ast.Module) -> dict[str, tuple[Any, ...]]:
+    """Return the values of each field that `Literal[...]` annotates."""
+    choices: dict[str, tuple[Any, ...]] = {}
+    for name, each in _settings_fields(tree).items():
+        match each.annotation:
+            case ast.Subscript(value=ast.Name(id="Literal"), slice=ast.Tuple(elts=values)):
+                choices[name] = tuple(map(ast.literal_eval, values))
+    return choices
 
 
 def _names(node: ast.Assign) -> list[ast.Name]:
