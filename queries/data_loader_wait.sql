@@ -38,6 +38,7 @@
 -- text = "[{where}: ]step {step} waits for data for {wait_ns of step_ns} of its time[; its GPU idles for {window_idle_ns} of that within its window]."
 -- every = "{where} wait for data for {wait_ns of step_ns} of their time[, longest in step {step} of rank {rank}][; of that the GPUs idle for {window_idle_ns of wait_ns} within their windows]."
 -- advice = "More loader workers, `persistent_workers`, a faster decoder, or a cache of what is decoded."
+-- what_if = "no_data_waits"
 -- ///
 with marked as (
     select run, source, rank, pid, tid, name, scope, start_ns, end_ns

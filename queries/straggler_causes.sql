@@ -67,7 +67,7 @@
 -- text = "{where} is late because its GPU is slow: it computes for {slowdown_factor} times the median of the ranks, and longer in all of its {classes} classes of kernels ({details}). The others wait for it[, most of all in {late_steps}]."
 -- step = "late_step"
 -- advice = "Compare its clocks, power and temperature, and its share of the work, with those of another one."
--- what_if = "no_waits"
+-- what_if = "on_time"
 -- [[report.findings]]
 -- when = "cause = 'compute' and slowdown_factor > 1.02 and (slow_classes < classes or classes < 2) and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "charged_ns"
@@ -76,6 +76,7 @@
 -- text = "{where} is late because its kernels take longer than those of the others, which wait for it[, most of all in {late_steps}]: {details}."
 -- step = "late_step"
 -- advice = "Compare its share of the work with that of another rank, then clocks, power and temperature."
+-- what_if = "on_time"
 -- [[report.findings]]
 -- when = "cause = 'compute' and slowdown_factor <= 1.02 and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "charged_ns"
@@ -84,6 +85,7 @@
 -- text = "{where} still computes when the others enter collectives and wait for it, though in all it computes no longer than they do ({slowdown_factor} times the median): it does the same work later, or in another order[; they wait most of all in {late_steps}]."
 -- step = "late_step"
 -- advice = "Find where it falls behind: its steps in step_lateness, and beside those of another rank in the timeline."
+-- what_if = "on_time"
 -- [[report.findings]]
 -- when = "cause = 'host' and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "charged_ns"
@@ -92,6 +94,7 @@
 -- text = "{where} is late because its CPU side launches work later than those of the others, which wait for it[, most of all in {late_steps}]."
 -- step = "late_step"
 -- advice = "See what its CPU threads do meanwhile: cpu_breakdown, op_summary, and the timeline; a pause of one rank may be garbage collection or a slow core."
+-- what_if = "on_time"
 -- [[report.findings]]
 -- when = "cause = 'data' and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "charged_ns"
@@ -101,6 +104,7 @@
 -- every = "{where} are waits for data, during which the other ranks wait, too[, longest for rank {rank} in step {late_step}]."
 -- step = "late_step"
 -- advice = "More loader workers, `persistent_workers`, a faster decoder, or a cache of what is decoded."
+-- what_if = "no_data_waits"
 -- [[report.findings]]
 -- when = "cause not in ('compute', 'host', 'data', 'start') and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "charged_ns"
@@ -109,6 +113,7 @@
 -- text = "{where} is late because of {cause}[ ({details})]: since it was last together with the ranks that wait for it, it spends more time on that than they do[, most of all in {late_steps}]."
 -- step = "late_step"
 -- advice = "Compare its gpu_breakdown and idle_causes with those of another rank."
+-- what_if = "on_time"
 -- [[report.findings]]
 -- when = "cause = 'start' and cause_charged_ns > 0.02 * nullif(window_sum_ns, 0)"
 -- by = "charged_ns"

@@ -79,6 +79,7 @@
 -- next = ["straggler_causes", "rank_balance"]
 -- text = "{where} is the last in {times_last of collectives} of the collectives; the others wait {caused_wait_ns} for it, added up."
 -- advice = "If it entered together with the last rank but one, its collectives would be {removable_ns} shorter, added up. For what it does before them, run straggler_causes, or without a GPU rank_balance and cpu_breakdown."
+-- what_if = "on_time"
 -- [[report.findings]]
 -- when = "wait_ns > 0.2 * nullif(dur_ns, 0)"
 -- by = "exposed_wait_ns"

@@ -992,6 +992,11 @@ COMPUTATIONS: tuple[Computation, ...] = (
 )
 """Tables that Python computes; a session computes them once a text names one."""
 
+REPLAYED_GAINS = Computation(
+    "tracelab.paths.gains:compute_gains", _PATH_RELATIONS, {"changes": None, "step_name": _STEP_NAME}, 900, ()
+)
+"""What a run gains by several changes of what_if; no text names it."""
+
 COMPUTED_TABLES: dict[str, ComputedTable] = {table.name: table for each in COMPUTATIONS for table in each.tables}
 """Every computed table by its name."""
 

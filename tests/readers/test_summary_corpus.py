@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import tracelab
 from tests import corpus
 from tests.stores import kineto_corpus, second_kineto_corpus
 from tracelab.report.summary.lead import list_single, plain_text
@@ -30,7 +31,8 @@ def test_dlrm_has_one_finding_of_its_late_ranks_with_the_late_start_in_it(found:
     assert (host.query, host.rest) == ("idle_causes", host.share)  # its loaders work before the GPUs do: no part of it
     assert plain_text(late.sentence) == (
         "Rank 7 is late because its CPU side launches work later than those of the others, which wait for it, most of "
-        "all in step 10. It costs 4.992 ms of 117.3 ms, and 10.52 ms with the same on ranks 5 and 4."
+        "all in step 10. GPUs lose 4.992 ms of 117.3 ms to it, and 10.52 ms with the same on ranks 5 and 4. With rank "
+        "7 on time, a replay of the run takes 509.0 µs of 20.87 ms less."
     )
     assert plain_text(late.details) == (
         "All 8 ranks: of their collectives 96.50 % (46.84 ms of 48.54 ms; each 87.86 % to 98.14 %) is waiting for "
@@ -48,6 +50,27 @@ def test_dlrm_has_one_finding_of_its_late_ranks_with_the_late_start_in_it(found:
     assert [each.cost_ns for each in dlrm.unranked] == [start.cost_ns] == [27_591_906]
     (line,) = (each for each in summary_lines([dlrm], 10_000) if "Not ranked" in each)
     assert line.startswith("     Not ranked, 14.2 %: Rank 7 enters")
+
+
+def test_findings_of_recorded_runs_cost_what_what_if_gains_and_come_in_that_order(
+    shared_stores: Path, found: dict[str, RunSummary]
+) -> None:
+    lab = tracelab.open(kineto_corpus(shared_stores))
+    checked = []
+    for summary in found.values():
+        shares = [each.recoverable for each in summary.leads if not each.part_of]
+        assert shares == sorted(shares, reverse=True), summary.run
+        for lead in summary.leads:
+            assert (lead.gain is None) == (lead.what_if_command is None), (summary.run, lead.sentence)
+            if lead.gain is not None:
+                change = {"change": lead.finding.what_if}
+                change |= {"of_rank": lead.rank} if lead.finding.what_if == "on_time" else {}
+                rows = lab.query("what_if", run=summary.run, **change).to_pylist()
+                assert {(row["time_before_ns"], row["gain_ns"]) for row in rows} == {
+                    (lead.gain.window_ns, lead.gain.gain_ns)
+                }
+                checked.append((summary.run, lead.query))
+    assert ("param_dlrm_8ranks", "straggler_causes") in checked
 
 
 def test_findings_of_recorded_runs_do_not_count_time_twice(found: dict[str, RunSummary]) -> None:

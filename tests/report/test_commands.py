@@ -50,11 +50,9 @@ def test_every_command_of_a_summary_runs(job: Summaries, tmp_path: Path, monkeyp
     shown = commands_of_text(repr(job))
     monkeypatch.setattr(summarize, "needed_queries", lambda: [library()["gpu_breakdown"]])  # all take seconds
     first = job[0].leads[:3]
-    assert len(shown) == sum(1 + (each.next_command != each.figures_command) for each in first) + 3
+    assert len(shown) == sum(1 + (each.next_command != each.figures_command) for each in first) + 4
     as_data = [row[name] for row in job.rows.to_pylist() for name in ("next", "figures", "what_if") if row[name]]
-    assert (
-        f"tracelab query what_if --run {JOB} --change no_waits --of-rank 2 --store {job[0].commands.store}" in as_data
-    )
+    assert f"tracelab query what_if --run {JOB} --change on_time --of-rank 2 --store {job[0].commands.store}" in as_data
     on_page = commands_of_page(job._repr_html_())
     (whole,) = set(shown) - {*as_data, *on_page}  # data and page have all findings
     assert whole.startswith(f"tracelab summary --run {JOB} --all-findings --store ")

@@ -119,9 +119,9 @@ def test_a_run_without_gpu_activity_is_measured_by_its_ranks_on_the_cpu() -> Non
     ]
     create_windows(con, *(pa.Table.from_pylist(rows) for rows in (gpus, cpus, steps)))
     assert con.sql("from report.windows order by run").fetchall() == [
-        ("a", 160.0, 80.0),
-        ("b", 800.0, 400.0),
-        ("c", None, 30.0),
+        ("a", 160.0, 80.0, 80.0),
+        ("b", 800.0, 400.0, 400.0),
+        ("c", None, 30.0, None),
     ]
     con.close()
 

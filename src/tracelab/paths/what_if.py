@@ -22,6 +22,9 @@ from tracelab.paths.unexplained import LARGEST_RATIO, UnexplainedTime, measure_u
 from tracelab.paths.walk import Path, class_names, classify, node_classes, walk_back, whole_window
 
 Params = Mapping[str, str | int | float | bool | None]
+NO_FILTERS: Params = dict.fromkeys(
+    ("change", "factor", "class", "op", "kernel", "layer", "module", "of_rank", "collective", "step")
+)
 
 LARGEST_ERROR_RATIO = 0.01
 """A replay without a change that misses the recorded window by more proves nothing."""
@@ -60,7 +63,7 @@ def compute_what_if(relations: Relations, params: Params, check: Callable[[], No
     replayed_ns = replayed.end - replayed.start
     path = walk_back(graph, window, check)
     before, unexplained = path_totals(graph, path), measure_unexplained(graph, path)
-    reason = _refuse(params, relations, chosen, window_ns, replayed_ns, unexplained)
+    reason = refuse(params, relations, chosen, window_ns, replayed_ns, unexplained)
     after: Counter[str] = Counter()
     after_ns = None
     if reason is None:
@@ -110,7 +113,7 @@ def path_totals(graph: Graph, path: Path) -> Counter[str]:
     return totals
 
 
-def _refuse(
+def refuse(
     params: Params,
     relations: Relations,
     chosen: Array,

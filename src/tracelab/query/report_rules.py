@@ -61,8 +61,8 @@ COPY_TOPICS = frozenset({"copies"})
 COMPUTING_TOPICS = frozenset({"clocks", "parallelism", "kernels"})
 """Those of time in which devices compute."""
 
-NO_WAITS = "no_waits"
-WHAT_IF_CHANGES = (NO_WAITS, "ideal_network", "no_launch_gaps")
+CHANGES_OF_A_RANK = ("on_time",)
+WHAT_IF_CHANGES = (*CHANGES_OF_A_RANK, "no_data_waits", "ideal_network", "no_launch_gaps")
 """Changes of the query what_if that a finding may name: those that take no other parameter than a rank."""
 
 _LAST = 99
@@ -121,7 +121,7 @@ class Finding:
     cost: Cost | None = None
     next_queries: tuple[str, ...] = ()
     what_if: str | None = None
-    """The change of the query what_if that removes the loss; `no_waits` is of the rank of the row."""
+    """The change of the query what_if that removes the loss; `on_time` is of the rank of the row."""
     rule: str | None = None
     """Of a finding about rows within the threshold of a rule, that rule; None of the rule itself."""
     every: str | None = None

@@ -13,7 +13,8 @@ add up (`Cost.adds`), its cost is that of all rows of the run, or of all with th
 A query divides what the training loop measured, without a trace, by the steps of all ranks (`Cost.of`).
 
 The run need not get shorter by the cost: by less where another wait takes the place of the lost time, by more where
-ranks wait one behind the other. The query what_if replays the run and computes it.
+ranks wait one behind the other. The summary replays the run, as the query what_if does, and ranks by what it gains
+(`report.summary.replays`).
 """
 
 from collections.abc import Sequence

@@ -178,7 +178,9 @@ def render_cost(row: Mapping[str, Any], query: Query, finding: Finding, leads: S
     relation = relate(leads, query.name, finding, row.get("rank"))
     if relation.is_lead is not None:
         number = relation.is_lead
-        part, share = ("Part of finding", relation.part) if relation.part else ("Finding", leads[number - 1].rest)
+        part, share = (
+            ("Part of finding", relation.part) if relation.part else ("Finding", leads[number - 1].recoverable)
+        )
         return f" <span class=cost>{part} {number} of the summary: {_amount(share, row[STEP])}.</span>"
     if relation.is_symptom(share):
         return f" <span class=cost>Symptom of {relation.causes}: {_amount(share, row[STEP])}.</span>"

@@ -50,10 +50,10 @@ group by run
 _CREATE = """
 create or replace table report.windows as
 with on_gpus as (
-    select run, sum(window_ns) as window_ns from gpu_windows group by run
+    select run, sum(window_ns) as window_ns, count(*) as devices from gpu_windows group by run
 ),
 on_cpus as (
-    select run, sum(window_ns) as window_ns
+    select run, sum(window_ns) as window_ns, count(*) as devices
     from (select run, rank, max(window_ns) as window_ns from cpu_windows group by run, rank)
     where run not in (select run from on_gpus)
     group by run
@@ -69,7 +69,11 @@ counted as (  -- of a device that is recorded for some of the steps only these
     where step is not null
     group by run
 )
-select run, m.window_ns::double as window_ns, coalesce(m.window_ns / nullif(c.steps, 0), c.mean_ns)::double as step_ns
+select
+    run,
+    m.window_ns::double as window_ns,
+    coalesce(m.window_ns / nullif(c.steps, 0), c.mean_ns)::double as step_ns,
+    m.window_ns / m.devices as device_ns
 from measured as m
 full join counted as c using (run)
 """
@@ -78,7 +82,9 @@ full join counted as c using (run)
 def ensure_windows(con: duckdb.DuckDBPyConnection) -> None:
     """Create an empty table report.windows unless there is one: costs then have a share where they count steps."""
     con.execute("create schema if not exists report").fetchall()
-    con.execute("create table if not exists report.windows (run varchar, window_ns double, step_ns double)").fetchall()
+    con.execute(
+        "create table if not exists report.windows (run varchar, window_ns double, step_ns double, device_ns double)"
+    ).fetchall()
     con.execute(
         "create table if not exists report.recoverable (run varchar, comm_ratio double, memory_ratio double)"
     ).fetchall()
@@ -100,8 +106,8 @@ def create_windows(
     """Create both tables from the answers of gpu_breakdown, cpu_breakdown, step_breakdown and recoverable_exposure.
 
     A row is a run: `window_ns` is the sum of the windows of its devices, without GPU activity that of the windows of
-    its ranks on the CPU, and `step_ns` that divided by the number of steps on devices. An answer of None has no
-    rows; without an exposure all of it is recoverable.
+    its ranks on the CPU, and `step_ns` that divided by the number of steps on devices; `device_ns` is the mean window.
+    An answer of None has no rows; without an exposure all of it is recoverable.
     """
     con.execute("create schema if not exists report").fetchall()
     con.register("gpu_windows", _NO_WINDOWS if gpus is None else gpus)
@@ -120,3 +126,9 @@ def measured_times(con: duckdb.DuckDBPyConnection) -> dict[str, tuple[float | No
     """Return by run its measured time, and that of a step on a device; None where one is not known."""
     rows = con.execute("select run, window_ns, step_ns from report.windows").fetchall()
     return {run: (window_ns or None, step_ns or None) for run, window_ns, step_ns in rows}
+
+
+def mean_window_ns(con: duckdb.DuckDBPyConnection, run: str) -> float | None:
+    """Return the mean measured time of the devices of a run; None without any."""
+    rows = con.execute("select device_ns from report.windows where run = $run", {"run": run}).fetchall()
+    return rows[0][0] or None if rows else None

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tracelab.output.labels import Quantity, format_scaled
-from tracelab.report.summary.lead import Ceiling, Lead, list_findings, list_single, plain_text
+from tracelab.report.summary.lead import Ceiling, Gain, Lead, list_findings, list_single, plain_text
 
 _SAME_SHARE = 0.0005
 """Shares that differ by less look the same."""
@@ -42,6 +42,8 @@ def _head(lead: Lead, leads: Sequence[Lead], ceilings: Sequence[Ceiling], unrank
     else:
         less = [*_hidden([lead]), *_explained([lead], leads, unranked), *_shared([lead], leads, ceilings)]
         yield from _cost(lead, less, is_consequence=lead not in leads)
+    if lead.gain is not None:
+        yield describe_gain(lead, lead.gain)
     if lead.part_of:
         yield f"That is part of {list_findings(lead.part_of)}."
     if lead.added == 1 and lead.rank is not None and "waiting" not in lead.topics:
@@ -79,7 +81,25 @@ def _joined_cost(lead: Lead, joined: Sequence[Lead]) -> str:
     parts += [f"{others} lesser cause{'s' * (others > 1)}"] if others else []
     whole = format_scaled(lead.whole_ns, Quantity.DURATION)
     total = _time(lead, sum(each.own_rest for each in (lead, *joined)))
-    return f"It costs {_time(lead, lead.own_rest)} of {whole}, and {total} with {' and '.join(parts)}."
+    own = f"{_time(lead, lead.own_rest)} of {whole}"
+    joined_to = f"and {total} with {' and '.join(parts)}"
+    return f"It costs {own}, {joined_to}." if lead.gain is None else f"GPUs lose {own} to it, {joined_to}."
+
+
+_WITHOUT = {
+    "on_time": "With rank {rank} on time",
+    "no_data_waits": "Without waits for data",
+    "ideal_network": "With transfers that take no time",
+    "no_launch_gaps": "Without the lag behind launches",
+}
+"""What is different in the replay of a change."""
+
+
+def describe_gain(lead: Lead, gain: Gain) -> str:
+    """Return how much shorter the run is without a loss."""
+    without = _WITHOUT[str(lead.finding.what_if)].format(rank=lead.rank)
+    gained, window = (format_scaled(each, Quantity.DURATION) for each in (gain.gain_ns, gain.window_ns))
+    return f"{without}, a replay of the run takes {gained} of {window} less."
 
 
 def _list_ranks(ranks: Sequence[str]) -> str:
@@ -125,7 +145,9 @@ def _cost(lead: Lead, less: Sequence[str], *, is_consequence: bool) -> Iterator[
         lose, to = ("lose", "to") if lead.is_ranked else ("spend", "on")
         cost = f"In total, {lead.added_rows} {lose} {counted} of {of} {to} this"
     else:
-        cost = f"{'That is' if is_consequence or not lead.is_ranked else 'It costs'} {counted} of {of}"
+        is_part = is_consequence or not lead.is_ranked
+        cost = f"{'That is' if is_part else 'It costs' if lead.gain is None else 'GPUs lose'} {counted} of {of}"
+        cost += " to it" * (not is_part and lead.gain is not None)
     if consequences:
         cost += f", and ranks that wait for it {_time(lead, consequences)}"
     yield f"{cost}: {measured}, less {', and less '.join(less)}." if less else f"{cost}."

@@ -8,7 +8,7 @@ from tracelab.report.summary.figures import format_share
 from tracelab.report.summary.lead import Lead, largest_leads, order_with_losses
 from tracelab.report.summary.overview import Outlier, find_outliers, order_runs
 from tracelab.report.summary.summarize import RunSummary
-from tracelab.report.summary.text import MOST_LEADS, describe_measured_time
+from tracelab.report.summary.text import MOST_LEADS, describe_shares
 
 _MOST_ROWS = 12
 """Rows of the table and outliers that are not folded or left out."""
@@ -68,7 +68,7 @@ def _render_rows(summaries: Sequence[RunSummary], caption: str) -> str:
         leads = "<br>".join(
             [
                 *map(escape_text, each.ended),
-                *(f"<b>{format_share(lead.rest)}:</b> {lead.sentence}" for lead in largest_leads(each.leads)),
+                *(f"<b>{format_share(lead.recoverable)}:</b> {lead.sentence}" for lead in largest_leads(each.leads)),
             ]
         )
         rows.append(f"<tr><th scope=row>{escape_text(each.run)}{cells}<td class=long>{leads}")
@@ -99,7 +99,7 @@ def _render_run(
         yield f"<p>{escape_text(summary.balance)} {render_prose(summary.note)}</p>{_next_commands(summary)}"
         yield "</article>"
         return
-    yield f"<p>What costs most, as shares of {describe_measured_time(summary)}:</p>"
+    yield f"<p>{describe_shares(summary)}:</p>"
     drawn_run = summary.run if is_drawn else None
     rendered = [
         _render_lead(number, lead, summary.step_ns, drawn_run, on_page=on_page)
@@ -131,13 +131,15 @@ def _next_commands(summary: RunSummary) -> str:
 
 
 def _render_lead(number: int, lead: Lead, step_ns: float | None, drawn_run: str | None, *, on_page: bool) -> str:
-    per_step = "" if step_ns is None else f" · {format_scaled(lead.rest * step_ns, Quantity.DURATION)} of a step"
+    per_step = "" if step_ns is None else f" · {format_scaled(lead.recoverable * step_ns, Quantity.DURATION)} of a step"
+    replayed = " by a replay" * (lead.gain is not None)
     advice = f" <span class=advice>{lead.advice}</span>" if lead.advice else ""
     notes = "".join(f"<p>{_describe_unranked(each)}</p>" for each in lead.notes)
     evidence = f' <a href="#{lead.query}">Evidence</a>' if on_page else ""
     sql = f' <a href="#sql-{lead.query}">SQL</a>' if on_page else ""
     return (
-        f"<li value={number}><b class=share>{format_share(lead.rest)}{per_step}</b> {lead.sentence}{notes}{advice} "
+        f"<li value={number}><b class=share>{format_share(lead.recoverable)}{replayed}{per_step}</b> "
+        f"{lead.sentence}{notes}{advice} "
         f"<small>Next: <code>{escape_text(lead.next_command)}</code>{_what_if(lead)}{evidence}"
         f"{_timeline_link(lead, drawn_run)}</small>"
         f"<details class=why><summary>Why?</summary> {render_prose(lead.evidence)}, "

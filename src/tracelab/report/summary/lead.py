@@ -20,6 +20,15 @@ class Ceiling:
 
 
 @dataclass(frozen=True)
+class Gain:
+    """How much shorter a replay of a run is without a loss, out of `window_ns`, and its share of measured time."""
+
+    gain_ns: int
+    window_ns: int
+    share: float
+
+
+@dataclass(frozen=True)
 class Lead:
     """A finding about one run with the share of its time that is lost to it.
 
@@ -63,6 +72,8 @@ class Lead:
     hidden: float = 0.0
     details: str = ""
     """What it explains, its lesser causes, and how its cost is made, as HTML."""
+    gain: Gain | None = None
+    """What a replay without the loss gains; None where none answers."""
     notes: tuple["Lead", ...] = ()
     """Findings about its rank that are not ranked: its text has them."""
 
@@ -71,6 +82,11 @@ class Lead:
         """Return what the time is lost to."""
         own = self.finding.cost.topics if self.finding.cost else ()
         return tuple(dict.fromkeys([*own, *(topic for each in self.included for topic in each.topics)]))
+
+    @property
+    def recoverable(self) -> float:
+        """Return by which share a step gets shorter without the loss, by a replay; without one, `rest`."""
+        return self.rest if self.gain is None else self.gain.share
 
     @property
     def own_rest(self) -> float:
@@ -126,7 +142,7 @@ LARGE_LOSS = 0.05
 
 def largest_leads(leads: Sequence[Lead]) -> list[Lead]:
     """Return the first finding, and the second where it costs much."""
-    return [lead for at, lead in enumerate(leads[:2]) if at == 0 or lead.rest >= LARGE_LOSS]
+    return [lead for at, lead in enumerate(leads[:2]) if at == 0 or lead.recoverable >= LARGE_LOSS]
 
 
 def order_with_losses(
@@ -141,7 +157,7 @@ def order_with_losses(
     losses = [each for each in unranked if not COMPUTING_TOPICS & set(each.topics)]
     placed: list[tuple[int | None, Lead]] = []
     for number, lead in enumerate(leads, 1):
-        while losses and losses[0].rest > lead.rest:
+        while losses and losses[0].rest > lead.recoverable:
             placed.append((None, losses.pop(0)))
         placed.append((number, lead))
     above = [lead for number, lead in placed if number is None]

@@ -4,6 +4,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -12,13 +13,14 @@ import pyarrow.compute as pc
 from tracelab.output.commands import StoreCommands
 from tracelab.output.labels import IDENTITY
 from tracelab.query import library
-from tracelab.query.report_rules import LEAST_SHARE, NO_WAITS, Finding
+from tracelab.query.report_rules import LEAST_SHARE, Finding
 from tracelab.query.spec import Query
 from tracelab.report.answers import ReportSession, findings_and_within
 from tracelab.report.costs import ADDED, CHECKED_OF_RUN, COST, COST_SHARE, KEPT, MATCHING, OF, WHOLE, matching_rows_sql
 from tracelab.report.sentences import FindingContext, build_context, fill_finding, fill_sentence
 from tracelab.report.summary.lead import Ceiling, FoundLeads, Lead, report_of
 from tracelab.report.summary.ranking import rank_leads
+from tracelab.report.summary.replays import change_of, replay_leads
 from tracelab.store import execution
 
 _COMPARES_RANKS = frozenset({"rank_balance"})
@@ -51,7 +53,8 @@ def find_leads(
             below += few
         session.con.unregister("answer")
     return {
-        run: rank_leads(ruled[run], within[run], ceilings.get(run, ()), below[run]) for run in {*ruled, *within, *below}
+        run: rank_leads(ruled[run], within[run], ceilings.get(run, ()), below[run], partial(replay_leads, session, run))
+        for run in {*ruled, *within, *below}
     }
 
 
@@ -179,7 +182,7 @@ def what_if_command(session: ReportSession, finding: Finding, run: str, rank: in
 
     The changes are of kernels, so there is none for a run on the CPU.
     """
-    if finding.what_if is None or not _has_rows(session, ("kernels",), run):
+    change = change_of(finding, rank)
+    if change is None or not _has_rows(session, ("kernels",), run):
         return None
-    of_rank = rank if finding.what_if == NO_WAITS else None
-    return session.commands.query("what_if", run=run, change=finding.what_if, of_rank=of_rank)
+    return session.commands.query("what_if", run=run, change=change[0], of_rank=change[1])

@@ -60,14 +60,14 @@ class Outlier:
 
 def order_runs(summaries: Sequence[RunSummary]) -> list[RunSummary]:
     """Return the runs that lose the largest share of their time to one finding first, the others in their order."""
-    return sorted(summaries, key=lambda each: -each.leads[0].rest if each.leads else 0)
+    return sorted(summaries, key=lambda each: -each.leads[0].recoverable if each.leads else 0)
 
 
 def group_by_lead(summaries: Sequence[RunSummary]) -> list[SharedLead]:
     """Group the largest findings of the runs by their rules, the largest share first; a run is once in each group."""
     pairs = [(each, lead) for each in summaries for lead in largest_leads(each.leads)]
     groups: dict[Hashable, dict[str, tuple[RunSummary, Lead]]] = {}
-    for each, lead in sorted(pairs, key=lambda pair: -pair[1].rest):
+    for each, lead in sorted(pairs, key=lambda pair: -pair[1].recoverable):
         groups.setdefault((lead.query, lead.finding), {}).setdefault(each.run, (each, lead))
     return [SharedLead(tuple(members.values())) for members in groups.values()]
 

@@ -1,7 +1,7 @@
 """Rank the findings of a run by the share of its time that is lost to them, each time counted once."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tracelab.query.report_rules import LEAST_SHARE
@@ -15,8 +15,17 @@ LARGE_REST = 0.1
 """What is left of a finding that is itself a cause is shown if it is this share of the run or more."""
 
 
-def rank_leads(ruled: Sequence[Lead], within: Sequence[Lead], ceilings: Sequence[Ceiling], below: int) -> FoundLeads:
-    """Rank the findings of a run, those within the thresholds by what others leave; keep apart what is only noted."""
+def rank_leads(
+    ruled: Sequence[Lead],
+    within: Sequence[Lead],
+    ceilings: Sequence[Ceiling],
+    below: int,
+    replay: Callable[[Sequence[Lead]], list[Lead]] = list,
+) -> FoundLeads:
+    """Rank the findings of a run, those within the thresholds by what others leave; keep apart what is only noted.
+
+    `replay` adds what the run gains without each: by that they come in order, else by the share that is lost.
+    """
     explained = explain(ruled, LEAST_SHARE)
     ranked = limit(explained, ceilings, LEAST_SHARE)
     symptoms = [lead for lead in ruled if not any(_is_same(lead, each) for each in explained)]
@@ -25,7 +34,7 @@ def rank_leads(ruled: Sequence[Lead], within: Sequence[Lead], ceilings: Sequence
     others = rank_within(within, leads, unranked, ceilings)
     single = [*leads, *(each for each in others if not each.part_of)]
     joined = join_alike(add_consequences(single), symptoms, unranked)
-    ordered = sorted(joined, key=lambda lead: -lead.rest)
+    ordered = sorted(replay(joined), key=lambda lead: -lead.recoverable)
     places = {at: _place(ordered, lead) for at, lead in enumerate(leads, 1)}
     parts = [replace(lead, part_of=tuple(places[at] for at in lead.part_of)) for lead in others if lead.part_of]
     first = derive_shares(ordered, ceilings, unranked)

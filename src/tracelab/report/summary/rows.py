@@ -23,6 +23,8 @@ _FIELDS: list[tuple[str, pa.DataType]] = [
     ("what_if", pa.string()),
     ("details", pa.string()),
     ("figures", pa.string()),
+    ("lost_ratio", pa.float64()),
+    ("gain_ns", pa.int64()),
 ]
 
 
@@ -30,14 +32,16 @@ def summary_rows(summaries: Sequence[RunSummary]) -> pa.Table:
     """Return the summaries as a table, run by run.
 
     `kind` is figure, finding, part, or note, such as a finding that is not ranked. A part is what the finding before it
-    includes, such as other late ranks and lesser causes: `value` of the finding has its value, too. The note
+    includes, such as other late ranks and lesser causes: `lost_ratio` of the finding has its own, too. The note
     `recording` has a status other than ok, or how a recording differs from what was requested. `unit` is that of the
-    `value`: ns or ratio. Of a figure a value of NULL is unknown, and `note` states what to record. Of a finding,
-    `name` is the query, `value` the share of the run's measured time that is lost to it, `step_ns` that share of a
-    step, `text` the sentence, `note` the advice, `next` the command that shows more, and `what_if` the one that replays
-    the run without the loss, where there is one; `details` are what the finding explains and its lesser causes, and
-    `figures` the command that shows the figures of `text`. The note `program_start` has the length of the recorded
-    start of a program as `value`, and whether the figures include it as `text`.
+    `value`: ns or ratio. Of a figure a value of NULL is unknown, and `note` states what to record. Of a finding, `name`
+    is the query, `lost_ratio` the share of the run's measured time that is lost to it, `gain_ns` how much shorter a
+    replay of the run is without it, `value` that gain as a share of the measured time of a device, without a replay
+    `lost_ratio`, `step_ns` that share of a step, `text` the sentence, `note` the advice, `next` the command that shows
+    more, and `what_if` the one that replays the run without the loss, where there is one; `details` are what the
+    finding explains and its lesser causes, and `figures` the command that shows the figures of `text`. The note
+    `program_start` has the length of the recorded start of a program as `value`, and whether the figures include it as
+    `text`.
     """
     rows: list[dict[str, object]] = []
     for each in summaries:
@@ -81,6 +85,8 @@ def summary_rows(summaries: Sequence[RunSummary]) -> pa.Table:
                 "what_if": lead.what_if_command,
                 "details": plain_text(lead.details) or None,
                 "figures": lead.figures_command,
+                "lost_ratio": lead.own_rest if kind == "part" else lead.rest,
+                "gain_ns": lead.gain.gain_ns if lead.gain and kind == "finding" else None,
             }
             for kind, value, lead in _list_leads(each)
         ]
@@ -90,7 +96,7 @@ def summary_rows(summaries: Sequence[RunSummary]) -> pa.Table:
 def _list_leads(summary: RunSummary) -> Iterator[tuple[str, float, Lead]]:
     """Yield the findings of a run with their kinds and shares, each with its parts behind it, and last the notes."""
     for lead in summary.leads:
-        yield "finding", lead.rest, lead
+        yield "finding", lead.recoverable, lead
         if lead.included:
             yield from (("part", each.own_rest, each) for each in (replace(lead, details=""), *lead.included))
     yield from (("note", lead.rest, lead) for lead in summary.unranked)

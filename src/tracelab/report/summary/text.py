@@ -85,7 +85,7 @@ def _overview_lines(summaries: Sequence[RunSummary], width: int) -> Iterator[str
     for number, group in enumerate(shared[:MOST_SHARED], 1):
         first, lead = group.first, group.lead
         yield ""
-        text = f"{number}. {first.run}: {format_share(lead.rest)}. {plain_text(lead.sentence)}"
+        text = f"{number}. {first.run}: {format_share(lead.recoverable)}. {plain_text(lead.sentence)}"
         yield from _wrap(text, width, "  ", "     ")
         if others := describe_others(group):
             yield from _wrap(others, width, "     ")
@@ -123,7 +123,7 @@ def describe_others(group: SharedLead) -> str:
     others = group.members[1:]
     if not others:
         return ""
-    names = [f"{each.run} {format_share(lead.rest)}" for each, lead in others[:MOST_NAMED]]
+    names = [f"{each.run} {format_share(lead.recoverable)}" for each, lead in others[:MOST_NAMED]]
     more = f", and {len(others) - MOST_NAMED:,} more" if len(others) > MOST_NAMED else ""
     runs = "Another run loses" if len(others) == 1 else f"{len(others):,} other runs lose"
     return f"{runs} time to it, too: {', '.join(names)}{more}."
@@ -135,7 +135,7 @@ def describe_rest(summaries: Sequence[RunSummary], shared: Sequence[SharedLead],
     if further := shared[MOST_SHARED:]:
         runs = len({each.run for group in further for each, _ in group.members})
         sentences.append(
-            f"{_count(len(further), 'more finding')} of at most {format_share(further[0].lead.rest)} "
+            f"{_count(len(further), 'more finding')} of at most {format_share(further[0].lead.recoverable)} "
             f"{'is' if len(further) == 1 else 'are'} among the largest of {_count(runs, 'run')}."
         )
     if len(outliers) > MOST_OUTLIERS:
@@ -169,7 +169,7 @@ def _short_lines(summary: RunSummary, width: int) -> Iterator[str]:
     if summary.ended:
         yield from _wrap(escape_controls(" · ".join(summary.ended)), width, "  ")
     for lead in largest_leads(summary.leads):
-        yield from _wrap(f"{format_share(lead.rest)}  {plain_text(lead.sentence)}", width, "  ")
+        yield from _wrap(f"{format_share(lead.recoverable)}  {plain_text(lead.sentence)}", width, "  ")
     if not summary.leads:
         yield from _note_lines(summary, width, "  ")
 
@@ -202,7 +202,7 @@ def _run_lines(summary: RunSummary, width: int, most_leads: int | None) -> Itera
         yield from _wrap(summary.balance, width, "")
         yield from _note_lines(summary, width, "")
         return
-    yield from _wrap(f"What costs most, as shares of {describe_measured_time(summary)}:", width, "")
+    yield from _wrap(f"{describe_shares(summary)}:", width, "")
     listed = summary.leads[:most_leads]
     placed, notes = order_with_losses(listed, summary.unranked)
     for number, lead in placed:
@@ -228,6 +228,15 @@ def _describe_unranked(lead: Lead) -> str:
     return f"Not ranked, {format_share(lead.rest)}: {plain_text(lead.sentence)} {plain_text(lead.advice)}".strip()
 
 
+def describe_shares(summary: RunSummary) -> str:
+    """Return what the shares of findings are: of which time, and whether replays of the run have some of them."""
+    replayed = any(lead.gain for lead in summary.leads)
+    without = (
+        "; by a replay: what a step gains without it, else what GPUs lose, of which a step may gain less" * replayed
+    )
+    return f"What costs most, as shares of {describe_measured_time(summary)}{without}"
+
+
 def describe_measured_time(summary: RunSummary) -> str:
     """Return what the shares of findings are shares of."""
     parts = "GPUs of the run" if summary.has_gpu else "ranks of the run on the CPU"
@@ -238,9 +247,13 @@ def describe_measured_time(summary: RunSummary) -> str:
 
 def _lead_lines(number: int, lead: Lead, step_ns: float | None, width: int) -> Iterator[str]:
     yield ""
-    per_step = "" if step_ns is None else f", {format_scaled(lead.rest * step_ns, Quantity.DURATION)} of a step"
+    per_step = "" if step_ns is None else f", {format_scaled(lead.recoverable * step_ns, Quantity.DURATION)} of a step"
+    replayed = " by a replay" * (lead.gain is not None)
     yield from _wrap(
-        f"{number}. {format_share(lead.rest)}{per_step}: {plain_text(lead.sentence)}", width, "  ", "     "
+        f"{number}. {format_share(lead.recoverable)}{replayed}{per_step}: {plain_text(lead.sentence)}",
+        width,
+        "  ",
+        "     ",
     )
     for note in lead.notes:
         yield from _wrap(_describe_unranked(note), width, "     ")

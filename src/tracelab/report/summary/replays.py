@@ -1,0 +1,53 @@
+"""Replay a run without what each finding is about: how much shorter it is."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tracelab.errors import TracelabError
+from tracelab.paths.gains import Change, write_changes
+from tracelab.query.report_rules import CHANGES_OF_A_RANK, Finding
+from tracelab.report.answers import ReportSession
+from tracelab.report.summary.lead import Gain, Lead
+from tracelab.report.windows import mean_window_ns
+from tracelab.schema import REPLAYED_GAINS
+from tracelab.store.computed_tables import compute_tables
+
+
+def change_of(finding: Finding, rank: int | None) -> Change | None:
+    """Return the change of what_if that removes the loss of a finding about a rank; None where there is none."""
+    if finding.what_if is None or (finding.what_if in CHANGES_OF_A_RANK and rank is None):
+        return None
+    return finding.what_if, rank if finding.what_if in CHANGES_OF_A_RANK else None
+
+
+def has_replay(session: ReportSession, run: str) -> bool:
+    """Return whether a run can be replayed: it has kernels, and the figures are of its whole recording."""
+    sql = "select 1 from kernels where run = $run limit 1"
+    return session.mask is None and bool(session.con.execute(sql, {"run": run}).fetchall())
+
+
+def replay_leads(session: ReportSession, run: str, leads: Sequence[Lead]) -> list[Lead]:
+    """Add to each finding what a replay of the run without its loss gains, where there is one that answers."""
+    changes = dict.fromkeys(each for lead in leads if (each := change_of(lead.finding, lead.rank)))
+    device_ns = mean_window_ns(session.con, run)
+    if not changes or device_ns is None or not has_replay(session, run):
+        return list(leads)
+    params = {**REPLAYED_GAINS.params, "changes": write_changes(changes)}
+    try:
+        tables = compute_tables(session.con, REPLAYED_GAINS, run, params)
+    except TracelabError:  # the memory limit; the shares do not need a replay
+        return list(leads)
+    if not tables:
+        return list(leads)
+    gains = {
+        (row["change"], row["of_rank"]): Gain(row["gain_ns"], row["window_ns"], row["gain_ns"] / device_ns)
+        for row in tables["gains"].to_pylist()
+        if row["gain_ns"] is not None and not row["ranks_left_out"]
+    }
+    return [
+        lead
+        if change is None
+        else replace(lead, gain=gains.get(change), what_if_command=lead.what_if_command if change in gains else None)
+        for lead in leads
+        for change in (change_of(lead.finding, lead.rank),)
+    ]
