@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tracelab.collect.process import launch
-from tracelab.collect.process.launch import Interrupted, Worker, raise_on_signals, supervise
+from tracelab.collect.process.launch import END_SIGNALS, Interrupted, Worker, raise_on_signals, supervise
+from tracelab.collect.program.signals import handle_signals
 
 SLEEP = "import time; time.sleep(60)"
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
@@ -142,6 +143,17 @@ def test_under_nohup_a_terminal_may_go(hangup: Callable[[signal.Handlers], objec
     with raise_on_signals():
         os.kill(os.getpid(), signal.SIGHUP)
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+
+def test_a_scheduler_that_warns_ends_a_run_but_not_a_program_that_gets_the_warning() -> None:
+    with pytest.raises(Interrupted) as raised, raise_on_signals():
+        os.kill(os.getpid(), signal.SIGUSR1)
+        time.sleep(1)
+    assert raised.value.cause == "interrupted by SIGUSR1"
+    passed_on: list[int] = []
+    with handle_signals((signal.SIGUSR1,), passed_on.append), raise_on_signals(signals=END_SIGNALS):
+        os.kill(os.getpid(), signal.SIGUSR1)
+    assert passed_on == [signal.SIGUSR1]
 
 
 def test_ctrl_c_is_raised_once_and_ignored_while_cleaning_up() -> None:

@@ -151,8 +151,10 @@ def test_what_is_left_by_a_node_that_crashes_is_kept_and_its_windows_are_shown_b
         killed = (*map(int, others), collector.pid)
         for pid in killed:
             os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not any(map(is_running, (program, *killed))))  # those that end hold the lock until they have
-    assert len(list(finish_killed_runs(find_locks([tmp_path])))) == 1
+    wait_until(lambda: not any(map(is_running, (program, *killed))))
+    finished: list[str] = []
+    wait_until(lambda: finished.extend(finish_killed_runs(find_locks([tmp_path]))) or finished)  # threads end last
+    assert len(finished) == 1
     content = json.loads((folder / "run.json").read_text())
     rank = content["ranks"]["0"]
     assert (content["status"], rank["steps"], rank["recorded_steps"], rank["windows"]) == ("failed", 8, 2, 1)
@@ -172,7 +174,7 @@ def test_the_temporary_folder_of_a_killed_process_is_deleted_by_the_next_one(tmp
     assert not list(tmp_path.iterdir())
 
 
-def wait_until(is_reached: Callable[[], bool]) -> None:
+def wait_until(is_reached: Callable[[], object]) -> None:
     until = time.monotonic() + 30
     while not is_reached():
         assert time.monotonic() < until

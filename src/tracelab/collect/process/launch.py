@@ -26,6 +26,8 @@ SAVING = "busy"
 """Name of a file that exists in a process's scratch folder while it is saving what it recorded."""
 END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that end a run after it wrote its final run.json."""
+WARNING_SIGNALS = (signal.SIGUSR1, signal.SIGUSR2)
+"""Signals by which a scheduler warns that the time of a job ends: they end a run in the same way, where it is ours."""
 _POLL_S = 0.05
 _TAIL_BYTES = 64 << 10
 
@@ -209,7 +211,10 @@ def read_tail(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def raise_on_signals(is_passed_on: Callable[[int], bool] = lambda _: False) -> Iterator[None]:
+def raise_on_signals(
+    is_passed_on: Callable[[int], bool] = lambda _: False,
+    signals: Sequence[signal.Signals] = (*END_SIGNALS, *WARNING_SIGNALS),
+) -> Iterator[None]:
     """Raise `Interrupted` on the first Ctrl-C, SIGTERM or closed terminal; it counts later ones during cleanup.
 
     `is_passed_on` may pass a signal on to the program instead, and returns whether it did.
@@ -223,7 +228,7 @@ def raise_on_signals(is_passed_on: Callable[[int], bool] = lambda _: False) -> I
             signal.signal(each, interruption.repeat)
         raise interruption
 
-    before = {number: signal.signal(number, raise_interrupted) for number in _handled_signals()}
+    before = {number: signal.signal(number, raise_interrupted) for number in _handled(signals)}
     try:
         yield
     finally:
@@ -232,15 +237,16 @@ def raise_on_signals(is_passed_on: Callable[[int], bool] = lambda _: False) -> I
 
 
 @contextlib.contextmanager
-def defer_signals() -> Iterator[list[Interrupted]]:
+def defer_signals(
+    signals: Sequence[signal.Signals] = (*END_SIGNALS, *WARNING_SIGNALS),
+) -> Iterator[list[Interrupted]]:
     """Collect the same signals instead of handling them, except inside `raise_on_signals`; yields the list.
 
     torchrun sends them to every rank as soon as one process ended: the outcome must still be written.
     """
     pending: list[Interrupted] = []
     before = {
-        number: signal.signal(number, lambda each, _: pending.append(Interrupted(each)))
-        for number in _handled_signals()
+        number: signal.signal(number, lambda each, _: pending.append(Interrupted(each))) for number in _handled(signals)
     }
     try:
         yield pending
@@ -249,10 +255,10 @@ def defer_signals() -> Iterator[list[Interrupted]]:
             signal.signal(number, handler)
 
 
-def _handled_signals() -> list[signal.Signals]:
-    """Return the signals that end a run; under nohup, SIGHUP does not."""
-    ignores_hangup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    return [number for number in END_SIGNALS if number != signal.SIGHUP or not ignores_hangup]
+def _handled(signals: Sequence[signal.Signals]) -> list[signal.Signals]:
+    """Return the signals that end a run: Ctrl-C, SIGTERM, and others unless they are ignored, as SIGHUP under nohup."""
+    always = (signal.SIGINT, signal.SIGTERM)
+    return [number for number in signals if number in always or signal.getsignal(number) is not signal.SIG_IGN]
 
 
 def python_command(module: str, *arguments: str) -> list[str]:

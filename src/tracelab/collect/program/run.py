@@ -16,6 +16,7 @@ from tracelab.collect import disk_errors, nvidia, status
 from tracelab.collect.folder_lock import lock_folder
 from tracelab.collect.machine import Sampler, list_gpus
 from tracelab.collect.process.launch import (
+    END_SIGNALS,
     Interrupted,
     ProcessExit,
     count_oom_kills,
@@ -92,7 +93,7 @@ def _run_once(
             held.enter_context(claim_run_folder(folder, force=settings.force, report=report))
         description = describe_program(settings, profiler, folder.name)
         description["capture"]["window"] = _describe_window(settings, profiler)
-        signals = held.enter_context(defer_signals())
+        signals = held.enter_context(defer_signals(END_SIGNALS))
         description = meet(task, folder, description)
         try:
             capture = _prepare_capture(settings, profiler, folder, task)
@@ -186,7 +187,7 @@ def _run_command(
         end = ProcessExit(0, 1, "itself", "")
         try:
             with (
-                raise_on_signals(lambda number: worker is not None and worker.pass_on_hangup(number)),
+                raise_on_signals(lambda number: worker is not None and worker.pass_on_hangup(number), END_SIGNALS),
                 _sample_node(settings, folder, task),
                 restore_input(),
                 contextlib.ExitStack() as watched,
@@ -194,7 +195,9 @@ def _run_command(
                 _raise_first(signals)
                 task_file = _write_task(settings, profiler, folder, processes, scratch)
                 held.enter_context(lock_folder(processes))()
-                with defer_signals() as late:  # one between a start and its result would lose the program or its end
+                with defer_signals(
+                    END_SIGNALS
+                ) as late:  # one between a start and its result would lose the program or its end
                     worker = _start(settings, capture, task_file, scratch)
                     watched.enter_context(handle_signals(_passed_on(settings), worker.pass_on))
                     watched.enter_context(follow_size(worker.terminals, worker.process.pid))
