@@ -11,10 +11,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.build import build_store
+from tracelab.compare.outlier_rule import LEAST_RATIO, MOST_DEVIATIONS
 from tracelab.query.library import library
 from tracelab.query.report_rules import Cost, Finding
 from tracelab.report.costs import ADDED, CHECKED_OF_RUN, MATCHING, matching_rows_sql
-from tracelab.report.outliers import ALIKE, LEAST_FACTOR, MOST_DEVIATIONS, OUTLIERS, range_columns, sum_column
+from tracelab.report.outliers import ALIKE, OUTLIERS, range_columns, sum_column
 from tracelab.report.summary.lead import plain_text
 from tracelab.report.summary.summarize import summarize
 from tracelab.report.windows import create_windows
@@ -80,9 +81,9 @@ def test_the_rule_is_that_of_a_plain_computation(con: duckdb.DuckDBPyConnection,
     outliers = [
         {"rank": rank}
         for rank, each in enumerate(costs)
-        if each > LEAST_FACTOR * typical
+        if each - typical > LEAST_RATIO * typical
         and each - typical > MOST_DEVIATIONS * deviation
-        and LEAST_FACTOR * each >= largest
+        and (1 + LEAST_RATIO) * each >= largest
     ]
     row = first_row(con, list(costs))
     assert row[ALIKE] == (len(outliers) != 1)

@@ -5,14 +5,11 @@ from dataclasses import dataclass
 from statistics import fmean, median
 
 from tracelab.compare.metrics import family_of, is_memory
+from tracelab.compare.outlier_rule import least_distance
 from tracelab.compare.recordings import Recording
 from tracelab.compare.verdicts import MetricRow
 
 _FAMILIES = frozenset({"headline", "class", "copy"})
-_MOST_DEVIATIONS = 3.5
-_NORMAL_SCALE = 1.4826
-"""A normal distribution's standard deviation over its median absolute deviation."""
-_LEAST_OF_OTHERS = 0.2
 LEAST_SHARE = 0.01
 """Share of the step, or of a value that is no part of it, by which the rank differs from the others at least."""
 
@@ -39,8 +36,7 @@ def find_rank_differences(
 ) -> list[RankDifference]:
     """Return the differences that are of one rank, the largest excess first.
 
-    A rank counts that differs from the median of the others by at least 20 % of that, by 3.5 scaled median absolute
-    deviations of them, and by 1 % of the step, or of the memory.
+    A rank counts whose difference is an outlier (`outlier_rule`), by at least 1 % of the step, or of the memory.
     """
     found = []
     for row in rows:
@@ -83,8 +79,7 @@ def _find_outlier(metric: str, base: Mapping[int, float], candidate: Mapping[int
     rank = max(differences, key=lambda each: abs(differences[each] - middle))
     others = [value for each, value in differences.items() if each != rank]
     typical = median(others)
-    deviation = _NORMAL_SCALE * median(abs(value - typical) for value in others)
-    least = max(_LEAST_OF_OTHERS * abs(typical), _MOST_DEVIATIONS * deviation)
-    if abs(differences[rank] - typical) <= least:
+    deviation = median(abs(value - typical) for value in others)
+    if abs(differences[rank] - typical) <= least_distance(typical, deviation):
         return None
     return RankDifference(metric, rank, base[rank], candidate[rank], typical)

@@ -1,24 +1,17 @@
 """Decide which rows of a finding are outliers, so that the sentence is about them, or about all rows alike.
 
-A row is an outlier if its cost exceeds the median of the others, without the largest,
-
-    by more than 20 % (`LEAST_FACTOR`), and
-    by more than 3.5 scaled median absolute deviations of the others (`MOST_DEVIATIONS`): the modified z-score of
-    Iglewicz and Hoaglin, "How to Detect and Handle Outliers" (1993), whose scale is that of a normal distribution.
+A row is an outlier if its cost exceeds the median of the others, without the largest, by the rule of
+`tracelab.compare.outlier_rule`.
 
 The others are all rows that the cost is about, those within the threshold of the rule included: one GPU of eight that
-idles is an outlier though no other row has the finding. Of two or three rows the deviations are small or 0, and the
-factor decides. The sentence names the largest outlier, and those whose costs are within 20 % of its cost.
+idles is an outlier though no other row has the finding. The sentence names the largest outlier, and those whose costs
+are within 20 % of its cost.
 """
 
 from collections.abc import Sequence
 
+from tracelab.compare.outlier_rule import LEAST_RATIO, least_distance_sql
 from tracelab.query.report_rules import PLACEHOLDER, Finding
-
-LEAST_FACTOR = 1.2
-MOST_DEVIATIONS = 3.5
-_NORMAL_SCALE = 1.4826
-"""A normal distribution's standard deviation over its median absolute deviation."""
 
 ALIKE = "\x1balike"
 """Column of a finding's rows: whether the sentence is about several rows, as none is an outlier, or several are."""
@@ -77,9 +70,8 @@ judged as (
     select
         *,
         coalesce(
-            "{cost}" > {LEAST_FACTOR} * "{_TYPICAL}"
-            and "{cost}" - "{_TYPICAL}" > {MOST_DEVIATIONS} * {_NORMAL_SCALE} * "{_DEVIATION}"
-            and {LEAST_FACTOR} * "{cost}" >= "{_LARGEST}",
+            "{cost}" - "{_TYPICAL}" > {least_distance_sql(f'"{_TYPICAL}"', f'"{_DEVIATION}"')}
+            and {1 + LEAST_RATIO} * "{cost}" >= "{_LARGEST}",
             false
         ) as "{_IS_OUTLIER}"
     from compared

@@ -1,21 +1,19 @@
 """Summarize runs of a store: what they are, five figures, and what costs most."""
 
-import textwrap
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from tracelab.output.commands import DEFAULT_STORE, StoreCommands
-from tracelab.output.labels import Quantity, format_scaled
 from tracelab.query import library
 from tracelab.query.report_rules import LEAST_SHARE
 from tracelab.query.spec import Query
 from tracelab.report.answers import Answer, ReportSession, open_report_session
+from tracelab.report.summary.description import describe_counters, describe_end, describe_run, describe_start
 from tracelab.report.summary.figures import (
     FIGURE_QUERIES,
     GPU_NOT_RECORDED,
@@ -45,10 +43,7 @@ from tracelab.store.scope.start_up import StartUp, find_start_ups
 
 _LOSSES = ("exposed communication", "host-bound", "waiting for data")
 _EVENTS = (*TIMELINE, "steps")
-_COUNTERS_ONLY = "Only counters of single kernels are recorded, and no timeline."
 _NOTHING_RECORDED = "No timeline is recorded."
-_MOST_OF_ERROR = 200
-"""Characters of an error, or of a note, that the line about a run has; the doctor has all of them."""
 _ONLY_STEPS = "Only the times of steps are recorded, and no timeline: what they spend their time on is not known."
 _SERVING_SQL = (QUERIES / "summary" / "serving.sql").read_text(encoding="utf-8")
 _FIGURES = frozenset({*FIGURE_QUERIES, *WORK_QUERIES, "cpu_breakdown", "step_breakdown"})
@@ -226,19 +221,19 @@ def _summarize_run(
 ) -> RunSummary:
     """Summarize a run from its rows by query, its findings, and its measured time, in all and per step."""
     window_ns, step_ns = times
-    start, start_ns = _describe_start(session, run, start_up)
+    start, start_ns = describe_start(session, run, start_up)
     lacks_start = run in session.starts_out_ns
     figures = compute_figures(answers, missing, window_ns, lacks_start=lacks_start, is_scoped=bool(session.scope))
     if _has_answers_of_prompts(session, run):
         figures = name_latencies(figures)
     recorded = answers.get("recordings", [])
-    ended = tuple(_describe_end(session, run))
+    ended = tuple(describe_end(session, run))
     description = describe_run(recorded, ended)
     if not figures_known(figures) and not any(row[kind] for row in recorded for kind in _EVENTS):
         counted = any(row["metrics"] for row in recorded)
         note, names = (_NOTHING_RECORDED, ("recordings",))
         if counted:
-            note, names = _describe_counters(session, run), ("roofline",)
+            note, names = describe_counters(session, run), ("roofline",)
         names = ("profiler_summary",) if _has_summaries(session, run) else names
         following = tuple(session.commands.query(name, run=run) for name in names)
         return RunSummary(
@@ -280,56 +275,6 @@ def _has_answers_of_prompts(session: ReportSession, run: str) -> bool:
     return bool(session.con.execute(sql, {"run": run}).fetchall())
 
 
-def _describe_counters(session: ReportSession, run: str) -> str:
-    """Return that a run has counters alone, and which timelines of the same program take them."""
-    rows = session.con.execute("select run from timed_pairs($run, null) order by run", {"run": run}).fetchall()
-    timelines = ", ".join(str(timeline) for (timeline,) in rows)
-    return f"{_COUNTERS_ONLY} Timelines of the same program take them: {timelines}." if timelines else _COUNTERS_ONLY
-
-
-def _describe_end(session: ReportSession, run: str) -> list[str]:
-    """Return the status and error of a run that did not end well, and how its recording differs from the request."""
-    sql = "select status, rtrim(error, '. ') from runs where run = $run and status <> 'ok' limit 1"
-    ended = session.con.execute(sql, {"run": run}).fetchall()
-    notes = session.con.execute("select sentence from run_notes where run = $run order by ranks, note", {"run": run})
-    failed = [f"status {status}" + (f": {_shorten(error)}" if error else "") for status, error in ended]
-    return [*failed, *(_shorten(note) for (note,) in notes.fetchall())]
-
-
-def _shorten(text: str) -> str:
-    return textwrap.shorten(text, _MOST_OF_ERROR, placeholder=" …")
-
-
-def _describe_start(session: ReportSession, run: str, start_up: StartUp | None) -> tuple[str, int | None]:
-    """Return whether the figures include the start of a program and how to change that, and how long it is.
-
-    Without steps its end is not known: then `start_up` is what the GPUs do of it.
-    """
-    if session.scope and not (session.scope.is_of_gpus or session.scope.after_start):
-        return "", None
-    start = session.starts.get(run)
-    if start is None:
-        return ("", None) if start_up is None else (start_up.sentence, start_up.start_up_ns)
-    length = format_scaled(start.length_ns, Quantity.DURATION)
-    if not start.precedes_step:
-        option = "--from TIME leaves out what precedes a time." if start_up is None else start_up.sentence
-        return (
-            f"No step follows the program's start of {length}, so the figures include all of it, such as imports. "
-            f"{option}"
-        ), start.length_ns
-    return _describe_recorded_start(session, run, length), start.length_ns
-
-
-def _describe_recorded_start(session: ReportSession, run: str, length: str) -> str:
-    """Return whether the figures include a start of some length that a step follows, and how to change that."""
-    until = f"the program's start, {length} until its first step ended"
-    if run in session.starts_out_ns:
-        option = "omit --after-start" if session.scope else "add --whole"
-        return f"The figures leave out {until}. To include it, {option}."
-    option = "add --after-start" if session.scope else "omit --whole"
-    return f"The figures include {until}. To leave it out, {option}."
-
-
 def _query_of_work(work: str) -> str:
     """Return the query that has the kernels or ops that a text lists by class."""
     return "kernel_summary" if work.startswith("Time") else "op_summary"
@@ -344,30 +289,3 @@ def _no_lead(figures: Sequence[Figure]) -> str:
         largest = max(losses, key=lambda each: each.value or 0, default=None)
         known = f" (the largest: {largest.name} {largest.text})" if largest else ""
     return f"{least}{known}."
-
-
-def describe_run(rows: Sequence[Mapping[str, Any]], end: Sequence[str] = ()) -> str:
-    """Return what a run is in one line, from its rows of recordings: workload, ranks, GPUs, hosts and profiler.
-
-    `end` follows: a status other than ok and notes, because the figures are those of a run that ended early.
-    """
-    ranks = {row["rank"] for row in rows if row["rank"] is not None}
-    parts = [
-        *dict.fromkeys(str(row["workload"]) for row in rows if row["workload"]),
-        f"{len(ranks):,} rank{'s' * (len(ranks) != 1)}" if ranks else "",
-        " and ".join(dict.fromkeys(str(row["gpu"]) for row in rows if row["gpu"])) or _unnamed_gpus(rows),
-        _hosts([str(row["host"]) for row in rows if row["host"]]),
-        " and ".join(dict.fromkeys(str(row["producer"]) for row in rows if row["producer"])),
-        *end,
-    ]
-    return " · ".join(part for part in parts if part)
-
-
-def _unnamed_gpus(rows: Sequence[Mapping[str, Any]]) -> str:
-    on_gpu = any(row["kernels"] or row["copies"] or row["metrics"] or row["gpus"] for row in rows)
-    return "a GPU whose model is not recorded" if on_gpu else "no GPU"
-
-
-def _hosts(names: list[str]) -> str:
-    distinct = list(dict.fromkeys(names))
-    return f"{len(distinct):,} hosts" if len(distinct) > 1 else "".join(distinct)
