@@ -208,7 +208,7 @@ cuts as materialized (
         select lane, last_entry_ns from ways where sign = -1
     )
 ),
-states_of_cells as not materialized (  -- one number for layer and code, or for the cause of an idle stretch: it groups fast
+all_cells as materialized (  -- one number for layer and code, or for the cause of an idle stretch: it groups fast
     select
         s.lane, s.cell, s.start_ns, s.end_ns, l.has_loads,
         case
@@ -222,18 +222,6 @@ states_of_cells as not materialized (  -- one number for layer and code, or for 
     from states('coded', 'cuts') as s
     join hint_small('lanes') as l on s.lane = l.lane
 ),
-all_cells as materialized (
-    select
-        any_value(lane) as lane,
-        cell, state,
-        state // 4096 as layer,
-        sum(end_ns - start_ns) as dur_ns,
-        min(start_ns) as start_ns,
-        max(end_ns) as end_ns,
-        list({'start_ns': start_ns, 'end_ns': end_ns}) filter (has_loads and state = 3 * 4096 + 2) as stretches
-    from states_of_cells
-    group by cell, state
-),
 loads_of_lanes as (
     select l.lane, w.start_ns, w.end_ns
     from loads as w
@@ -242,29 +230,28 @@ loads_of_lanes as (
 waits_for_data as materialized (
     from merged('loads_of_lanes')
 ),
-host_stretches as (
-    select lane, cell, state, unnest(stretches, recursive := true) from all_cells where stretches is not null
-),
 stretches_with_data as materialized (  -- few: the last wait that begins before a stretch ends reaches into it
     select s.lane, s.cell, s.state, s.start_ns, s.end_ns
-    from host_stretches as s
+    from (from all_cells where has_loads and state = 3 * 4096 + 2) as s
     asof join waits_for_data as w on s.lane = w.lane and s.end_ns > w.start_ns
     where w.end_ns > s.start_ns
 ),
 cells_of_data as materialized (
-    select s.cell, s.state, sum(least(s.end_ns, w.end_ns) - greatest(s.start_ns, w.start_ns)) as dur_ns
+    select s.lane, s.cell, s.state, sum(least(s.end_ns, w.end_ns) - greatest(s.start_ns, w.start_ns)) as dur_ns
     from stretches_with_data as s
     join waits_for_data as w on s.lane = w.lane and s.start_ns < w.end_ns and s.end_ns > w.start_ns
-    group by s.cell, s.state
+    group by s.lane, s.cell, s.state
 ),
-cells as materialized (
-    select c.lane, c.cell, c.state, c.layer, c.dur_ns - coalesce(d.dur_ns, 0) as dur_ns, c.start_ns, c.end_ns
-    from all_cells as c
-    left join hint_small('cells_of_data') as d on c.cell = d.cell and c.state = d.state
+cells as not materialized (  -- several rows a cell and state, and one below 0 for what is charged to data instead
+    select lane, cell, state, state // 4096 as layer, end_ns - start_ns as dur_ns, start_ns, end_ns from all_cells
     union all
-    select c.lane, c.cell, 3 * 4096 + 5, c.layer, d.dur_ns, c.start_ns, c.end_ns
-    from all_cells as c
-    join hint_small('cells_of_data') as d on c.cell = d.cell and c.state = d.state
+    select
+        lane, cell,
+        unnest([state, 3 * 4096 + 5]),
+        3,
+        unnest([-dur_ns, dur_ns]),
+        null, null
+    from cells_of_data
 ),
 inherited as materialized (
     from inherited_waits('ways', 'cells')
