@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -15,7 +16,7 @@ import pyarrow as pa
 from tracelab import schema
 from tracelab.errors import TracelabError
 from tracelab.paths.columns import array_memory
-from tracelab.store import execution, rollups, session, shared_relations
+from tracelab.store import execution, kept_relations, rollups, session, shared_relations
 from tracelab.store.shared_relations import COMPUTING, SCHEMA
 
 Params = Mapping[str, str | int | float | bool | None]
@@ -39,7 +40,7 @@ def provide(
     """
     run = (values or {}).get("run")
     wanted = runs if runs is not None else [str(run)] if run is not None else None
-    shared_relations.provide(con, text, wanted)
+    shared_relations.provide(con, text, wanted, partial(kept_relations.open_kept, con))
     for computation in schema.named_computations(text):
         params = {name: (values or {}).get(name, default) for name, default in computation.params.items()}
         named = [table.name for table in computation.tables if table.name in schema.words_of(text)]
@@ -47,7 +48,9 @@ def provide(
             if not computation.of_many:
                 each_run = _stored_runs(con) if wanted is None else wanted
                 if wanted is None:  # once for all runs: to plan them for each takes longer than to compute them
-                    shared_relations.provide(con, "\n".join(computation.texts.values()), None)
+                    shared_relations.provide(
+                        con, "\n".join(computation.texts.values()), None, partial(kept_relations.open_kept, con)
+                    )
                 stored = [_compute_once(con, computation, each, params) for each in each_run]
             elif computation.kept and (store := session.plain_store(con)) is not None:
                 stored = [_provide_kept(con, store, computation, rollups.Selection(wanted, params, named))]

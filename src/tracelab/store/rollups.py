@@ -116,7 +116,7 @@ def collect(
     is_remote = is_copy(store)
     if is_remote:
         remote.fetch_below(store, folder.relative_to(store).as_posix(), _KEYS_FILE)
-    runs = _list_runs(con, selection.runs)
+    runs = list_runs(con, selection.runs)
     kept, missing = _read_kept(folder, selection.tables, runs)
     for batch in _batches(missing):
         referenced = "\n".join(("sources", *computation.texts.values()))
@@ -124,7 +124,7 @@ def collect(
             opened.execute("set enable_progress_bar = false").fetchall()
             tables = dict(compute(opened))
         kept.append({name: tables[name] for name in selection.tables})
-        segment = _write_segment(folder, tables, {run.name: run.key for run in batch})
+        segment = write_segment(folder / uuid.uuid4().hex, tables, {run.name: run.key for run in batch})
         if segment and is_remote:
             _publish(store, segment, ())
     if len(kept) > _MOST_SEGMENTS and selection.runs is None:
@@ -137,7 +137,7 @@ def collect(
 def _read_kept(folder: Path, names: Sequence[str], runs: Sequence[_Run]) -> tuple[list[Tables], list[_Run]]:
     """Read the current rows, of each segment together; return them, and the runs that have none."""
     for _ in range(_ATTEMPTS):
-        segments, missing = _assign(_list_segments(folder), runs)
+        segments, missing = _assign(list_segments(folder), runs)
         try:
             return [_read_segment(segment, names) for segment in segments], missing
         except FileNotFoundError:  # merged since it was listed
@@ -149,7 +149,8 @@ def _concat(tables: Sequence[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables, promote_options="permissive")
 
 
-def _list_runs(con: duckdb.DuckDBPyConnection, wanted: Sequence[str] | None) -> list[_Run]:
+def list_runs(con: duckdb.DuckDBPyConnection, wanted: Sequence[str] | None) -> list[_Run]:
+    """Return the wanted runs of a session, or all, in order."""
     only = wanted[0] if wanted is not None and len(wanted) == 1 else None
     rows = con.execute(_KEYS_SQL, {"run": only}).fetchall()
     return [_Run(*row) for row in rows if wanted is None or row[0] in wanted]
@@ -167,7 +168,7 @@ def _name_definition(store: Path, computation: schema.Computation, params: Param
     return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _list_segments(folder: Path) -> list[_Segment]:
+def list_segments(folder: Path) -> list[_Segment]:
     """Return the segments of a definition, those with most runs first; unreadable ones are none."""
     segments = []
     for path in folder.glob("[0-9a-f]*"):
@@ -216,10 +217,9 @@ def _read_segment(segment: _Segment, names: Iterable[str]) -> Tables:
     return {name: table.filter(pc.is_in(table.column("run"), chosen)) for name, table in tables.items()}
 
 
-def _write_segment(folder: Path, tables: Tables, keys: Mapping[str, str]) -> Path | None:
-    """Write a segment aside and rename it; return None where the store cannot be written to."""
-    name = uuid.uuid4().hex
-    staged, target = folder / f".{name}", folder / name
+def write_segment(target: Path, tables: Tables, keys: Mapping[str, str]) -> Path | None:
+    """Write a segment aside and rename it; return None where the store cannot be written to, or has the segment."""
+    staged = target.with_name(f".{uuid.uuid4().hex}")
     listed = pa.table({"run": pa.array(list(keys), pa.string()), "key": pa.array(list(keys.values()), pa.string())})
     try:
         staged.mkdir(parents=True)
@@ -248,7 +248,7 @@ def _merge(folder: Path, names: Sequence[str], runs: Sequence[_Run]) -> tuple[Pa
 
     Returns the segment and those that it replaces; None where nothing was written.
     """
-    every = _list_segments(folder)
+    every = list_segments(folder)
     used, missing = _assign(every, runs)
     try:
         parts = [_read_segment(segment, names) for segment in used]
@@ -256,7 +256,8 @@ def _merge(folder: Path, names: Sequence[str], runs: Sequence[_Run]) -> tuple[Pa
         return None, []
     absent = {run.name for run in missing}
     keys = {run.name: run.key for run in runs if run.name not in absent}
-    merged = _write_segment(folder, {name: _concat([tables[name] for tables in parts]) for name in names}, keys)
+    tables = {name: _concat([tables[name] for tables in parts]) for name in names}
+    merged = write_segment(folder / uuid.uuid4().hex, tables, keys)
     if merged is None:
         return None, []
     for segment in every:

@@ -376,7 +376,7 @@ def _narrow(library: Sequence[str], referenced: str, *, has_kept: bool = False) 
     """
     texts = "\n".join([referenced, *_relation_texts(referenced, has_kept=has_kept)])
     if schema.names_computed(texts):
-        texts = "\n".join([texts, *shared_relations.definitions(texts)])
+        texts = "\n".join([texts, "sources", *shared_relations.definitions(texts)])
     required = _required_definitions(library, texts)
     names = frozenset(_WORD.findall(texts)).union(*(each.references for each in required))
     return ["\n\n".join(each.text for each in required)], names

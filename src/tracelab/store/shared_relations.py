@@ -7,10 +7,12 @@ has their rows until it ends; where the text of a query is shown, they are CTEs 
 import hashlib
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from typing import Protocol
 
 import duckdb
+import pyarrow as pa
 
 from tracelab import schema
 from tracelab.resources import QUERIES
@@ -19,6 +21,9 @@ SCHEMA = "computed"
 """The schema of a session whose tables hold what was computed in it."""
 COMPUTING = threading.RLock()
 """Held where a session computes: cursors of several threads may want the same rows."""
+
+LEAST_KEPT_ROWS = 50_000
+"""Rows of a run from which on its relations are kept: to compute fewer takes less than half a second."""
 
 _WITH = re.compile(r"\s*with\s+(?=\w+\s+as\b)", re.IGNORECASE)
 
@@ -36,22 +41,58 @@ def definitions(text: str) -> list[str]:
     return [_definitions()[name] for name in named(text)]
 
 
-def provide(con: duckdb.DuckDBPyConnection, text: str, runs: Sequence[str] | None) -> None:
-    """Make the shared relations that a text names readable: of one run or more, or of all."""
-    names = named(text)
+class Kept(Protocol):
+    """The relations of runs that a store keeps; `texts` are the definitions that a relation follows from."""
+
+    @property
+    def keys(self) -> Mapping[str, str]:
+        """Return what the rows of each run of the session rest on."""
+
+    def read(self, name: str, texts: Sequence[str], run: str) -> pa.Table | None:
+        """Return the rows of a relation of one run; None where the store has none."""
+
+    def write(self, name: str, texts: Sequence[str], run: str, read_rows: Callable[[], pa.Table]) -> None:
+        """Keep the rows of a relation of one run."""
+
+
+def provide(
+    con: duckdb.DuckDBPyConnection,
+    text: str,
+    runs: Sequence[str] | None,
+    open_kept: Callable[[], Kept | None] | None = None,
+) -> None:
+    """Make the shared relations that a text names readable: of one run or more, or of all.
+
+    Those of large runs are taken from what the store keeps, and kept there once they are computed.
+    """
+    names = sorted(schema.words_of(text) & _definitions().keys())
     if not names:
         return
+    kept = open_kept() if open_kept else None
+    if runs is None and kept is not None and len(kept.keys) == 1:
+        runs = list(kept.keys)
     with COMPUTING:
         con.execute(f"create schema if not exists {SCHEMA}").fetchall()
         sources: dict[str, list[str]] = {name: [] for name in names}
         for run in [None] if runs is None else runs:
             for name in names:
-                sources[name].append(_store_once(con, name, run))
-                con.execute(f"create or replace temp view {name} as from {sources[name][-1]}").fetchall()
+                sources[name].append(_provide_one(con, name, run, kept))
     if runs is not None and len(runs) != 1:
         for name in names:
             parts = [f"from {source}" for source in sources[name]]
             con.execute(f"create or replace temp view {name} as {' union all '.join(parts)}").fetchall()
+
+
+def _provide_one(con: duckdb.DuckDBPyConnection, name: str, run: str | None, kept: Kept | None) -> str:
+    """Make a relation readable, with those that it reads where it is computed; return what to read it from."""
+    source = _find_stored(con, name, run) or _read_kept(con, name, run, kept)
+    if source is None:
+        for read in sorted(schema.words_of(_definitions()[name]) & _definitions().keys()):
+            _provide_one(con, read, run, kept)
+        source = _compute(con, name, run)
+        _keep(con, name, run, kept)
+    con.execute(f"create or replace temp view {name} as from {source}").fetchall()
+    return source
 
 
 def write_into(sql: str) -> str:
@@ -78,19 +119,51 @@ def _definitions() -> dict[str, str]:
     return {name: re.sub(r"^--.*\n", "", text, flags=re.MULTILINE).strip() for name, text in texts.items()}
 
 
-def _store_once(con: duckdb.DuckDBPyConnection, name: str, run: str | None) -> str:
-    """Store the rows of a relation in the session unless it has them; return what to read them from.
+def _find_stored(con: duckdb.DuckDBPyConnection, name: str, run: str | None) -> str | None:
+    """Return what to read the rows of a relation from that the session has; None where it has none.
 
     Those of one run are a part of those of all runs, where the session has these.
     """
-    table, sql = _table(name, run), _definitions()[name]
     existing = con.execute("select table_name from duckdb_tables() where schema_name = ?", [SCHEMA]).fetchall()
     if run is not None and (_table(name, None),) in existing:
         literal = run.replace("'", "''")
         return f"(from {SCHEMA}.{_table(name, None)} where run = '{literal}')"
-    if (table,) not in existing:
-        con.execute(f"create table {SCHEMA}.{table} as {sql}", {"run": run} if "$run" in sql else {}).fetchall()
-    return f"{SCHEMA}.{table}"
+    return f"{SCHEMA}.{_table(name, run)}" if (_table(name, run),) in existing else None
+
+
+def _compute(con: duckdb.DuckDBPyConnection, name: str, run: str | None) -> str:
+    table, sql = f"{SCHEMA}.{_table(name, run)}", _definitions()[name]
+    con.execute(f"create table {table} as {sql}", {"run": run} if "$run" in sql else {}).fetchall()
+    return table
+
+
+def _read_kept(con: duckdb.DuckDBPyConnection, name: str, run: str | None, kept: Kept | None) -> str | None:
+    """Store the kept rows of a relation in the session."""
+    rows = kept.read(name, _texts(name), run) if kept and run in kept.keys and run is not None else None
+    if rows is None:
+        return None
+    table = f"{SCHEMA}.{_table(name, run)}"
+    con.register("kept_rows", rows)
+    try:
+        con.execute(f"create table {table} as from kept_rows").fetchall()
+    finally:
+        con.unregister("kept_rows")
+    return table
+
+
+def _keep(con: duckdb.DuckDBPyConnection, name: str, run: str | None, kept: Kept | None) -> None:
+    """Keep a relation of one run where it, or one that it was computed from, is large."""
+    if kept is None or run is None or run not in kept.keys:
+        return
+    tables = [source for each in named(name) if (source := _find_stored(con, each, run))]
+    rows = [int(con.execute(f"select count(*) from {table}").fetchall()[0][0]) for table in tables]
+    if max(rows, default=0) >= LEAST_KEPT_ROWS:
+        table = f"{SCHEMA}.{_table(name, run)}"
+        kept.write(name, _texts(name), run, lambda: con.sql(f"from {table}").to_arrow_table())
+
+
+def _texts(name: str) -> list[str]:
+    return [_definitions()[each] for each in named(name)]
 
 
 def _table(name: str, run: str | None) -> str:

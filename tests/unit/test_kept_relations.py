@@ -1,0 +1,110 @@
+"""The store keeps the shared relations of large runs, as long as their sources are the same."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.build import build_store
+from tests.ranks import kernel
+from tracelab.store import computed_tables, rollups, session, shared_relations
+from tracelab.store.alignment import Alignment
+from tracelab.store.kept_relations import open_kept
+
+NAMES = ("matched_collectives", "rank_clocks", "collective_waits")
+LARGE = 4
+
+
+@pytest.fixture(autouse=True)
+def _from_four_rows_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_relations, "LEAST_KEPT_ROWS", LARGE)
+
+
+@pytest.fixture
+def computed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The relations that are computed, in order."""
+    names: list[str] = []
+    original = shared_relations._compute
+
+    def compute(con: object, name: str, run: str | None) -> str:
+        names.append(name)
+        return original(con, name, run)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(shared_relations, "_compute", compute)
+    return names
+
+
+def store_of(folder: Path, wait_ns: int, *, collectives: int = LARGE // 2, run: str = "job") -> Path:
+    """Return a store with collectives of two ranks; rank 0 waits in each for rank 1."""
+    rows = [
+        kernel(rank, at + rank * wait_ns, at + 100, source=f"{run}{rank}", run=run)
+        for rank in (0, 1)
+        for at in range(0, 500 * collectives, 500)
+    ]
+    return build_store(folder, {"kernels": rows})
+
+
+def relations_of(store: Path, runs: list[str] | None = None) -> dict[str, tuple[object, object]]:
+    """Return types and rows of the relations in a new session."""
+    text = " ".join(NAMES)
+    with session.connect(store, referenced=text) as con:
+        shared_relations.provide(con, text, runs, lambda: open_kept(con))
+        return {
+            name: (con.execute(f"describe {name}").fetchall(), con.execute(f"from {name}").fetchall()) for name in NAMES
+        }
+
+
+def waits(store: Path) -> list[int]:
+    """Return the waits of all ranks; a query takes the relations as `relations_of` does."""
+    with session.connect(store, referenced="collective_waits") as con:
+        computed_tables.provide(con, "collective_waits")
+        rows = con.execute("select wait_ns from collective_waits order by start_ns").fetchall()
+    return [wait_ns for (wait_ns,) in rows]
+
+
+def test_kept_rows_are_those_that_are_computed(tmp_path: Path, computed: list[str]) -> None:
+    store = store_of(tmp_path / "lab", 10)
+    first = relations_of(store)
+    assert sorted(computed) == sorted(["communication_kernels", *NAMES])
+    assert relations_of(store) == first
+    assert relations_of(store, ["job"]) == first
+    assert len(computed) == 1 + len(NAMES)
+
+
+def test_rows_of_other_sources_replace_the_kept_ones(tmp_path: Path, computed: list[str]) -> None:
+    store = store_of(tmp_path / "lab", 10)
+    assert waits(store) == [10, 0, 10, 0]
+    kept = set(store.glob(f"{rollups.FOLDER}/*/*"))
+    store_of(store, 30)
+    computed.clear()
+    assert waits(store) == [30, 0, 30, 0]
+    assert computed
+    replaced = set(store.glob(f"{rollups.FOLDER}/*/*"))
+    assert len(replaced) == len(kept)
+    assert not replaced & kept
+
+
+def test_damaged_rows_are_computed_again(tmp_path: Path, computed: list[str]) -> None:
+    store = store_of(tmp_path / "lab", 10)
+    assert waits(store) == [10, 0, 10, 0]
+    for path in store.glob(f"{rollups.FOLDER}/*/*/*.parquet"):
+        path.write_bytes(path.read_bytes()[:-20])
+    computed.clear()
+    assert waits(store) == [10, 0, 10, 0]
+    assert "collective_waits" in computed
+
+
+def test_small_runs_are_not_kept(tmp_path: Path) -> None:
+    store = store_of(tmp_path / "lab", 10, collectives=1)
+    assert waits(store) == [10, 0]
+    assert not (store / rollups.FOLDER).exists()
+
+
+def test_moved_rows_have_no_kept_relations(tmp_path: Path) -> None:
+    with session.connect(store_of(tmp_path / "lab", 10), alignment=Alignment(), referenced="sources") as con:
+        assert open_kept(con) is None
+
+
+def test_a_store_that_cannot_be_written_to_answers(tmp_path: Path) -> None:
+    store = store_of(tmp_path / "lab", 10)
+    (store / rollups.FOLDER).write_text("no folder")
+    assert waits(store) == [10, 0, 10, 0]
