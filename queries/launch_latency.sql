@@ -4,7 +4,8 @@
 -- the call, `queue_ns` from its end to the kernel's start, `latency_ns` from its beginning. A launch whose kernel starts
 -- before the call returns has a queue_ns below 0, one whose kernel starts before the call begins shows clocks that do
 -- not agree: both are counted, and left out of what the column sums up. At any time the queue's depth is the launches
--- begun less the kernels begun: near 0 the device waits for the host, large it is the host that is ahead. Of a process whose
+-- begun less the kernels begun: near 0 the device waits for the host, large it is the host that is ahead. A launch is in a
+-- scope if its first kernel is, wherever the call is. Of a process whose
 -- synchronizations return before their work ends, the clocks of CPU and GPU are apart: its latencies and depths are not known.
 -- /// query
 -- title = "Launch latency and queue depth"
@@ -52,16 +53,16 @@
 -- ///
 with work as not materialized (
     select
-        run, source, rank, pid, device, start_ns, correlation,
+        run, source, rank, pid, device, start_ns, correlation, in_scope,
         {'pid': pid, 'context': context, 'stream': stream} as part
-    from gpu_activity
+    from unscoped_activity  -- a launch and its first kernel are those of the recording
     where
         kind in ('kernel', 'graph') and has_valid_interval(start_ns, end_ns)
         and matches(run, $run) and matches(rank, $rank)
 ),
 calls as not materialized (
     select run, source, pid, tid, correlation, start_ns, end_ns
-    from api_calls
+    from unscoped_api_calls
     where api in ('runtime', 'driver') and matches(run, $run) and matches(rank, $rank)
 ),
 keyed as not materialized (
@@ -81,11 +82,14 @@ firsts as (
     from (
         select
             k.run, k.source, k.rank, k.pid, k.correlation,
-            min({'start_ns': k.start_ns, 'device': k.device, 'part': k.part}) as kernel
+            min({'start_ns': k.start_ns, 'device': k.device, 'part': k.part, 'in_scope': k.in_scope}) as kernel
         from keyed as k
         join hint_small('repeated') as r on k.key = r.key
         group by k.run, k.source, k.rank, k.pid, k.correlation
     )
+),
+chosen as (
+    select run, source, rank, pid, correlation, start_ns, device, part from firsts where in_scope and matches(device, $device)
 ),
 apart as materialized (
     select run, source, pid from processes_apart($run, $rank)
@@ -95,12 +99,11 @@ launched as (
         run, source, rank, device, part,
         start_ns as kernel_start_ns,
         call_start_ns, call_end_ns
-    from with_calls('firsts', 'calls')
-    where matches(device, $device)
+    from with_calls('chosen', 'calls')
     union all
     select run, source, rank, device, part, start_ns, null, null
     from work
-    where correlation is null and matches(device, $device)
+    where correlation is null and in_scope and matches(device, $device)
 ),
 launches as (
     select

@@ -4,7 +4,8 @@
 -- op around the call, such as aten::item, and `inner_op` the innermost one. `line` is the innermost Python frame around it
 -- that is neither of torch nor of Python's own modules, where stacks are recorded: with_stack=True of the PyTorch profiler.
 -- PyTorch records the line where a function begins, and not the one that runs; of a function that began before the recording
--- the one that ran then. Waits of several threads may overlap.
+-- the one that ran then. Waits of several threads may overlap. A scope
+-- chooses calls; the copies, ops and frames that explain them may lie outside of it.
 -- /// query
 -- title = "Waits for the GPU"
 -- needs = ["api_calls"]
@@ -31,18 +32,19 @@
 -- window_ns = "First start to last end of the rank's API calls and ops, summed over the sources."
 -- ///
 with api as not materialized (
-    select run, source, rank, pid, tid, name, start_ns, end_ns, correlation
-    from api_calls
+    select run, source, rank, pid, tid, name, start_ns, end_ns, correlation, in_scope
+    from recorded_api_calls
     where has_valid_interval(start_ns, end_ns) and api <> 'osrt' and matches(run, $run) and matches(rank, $rank)
 ),
 copies as (
     select run, source, pid, correlation, max(end_ns) as copied_ns
-    from memcpys
+    from (from memcpys union all from left_out_memcpys)
     where matches(run, $run) and matches(rank, $rank) and has_valid_interval(start_ns, end_ns) and correlation is not null
     group by run, source, pid, correlation
 ),
 waiting as materialized (
-    select row_number() over () as id, null as part, a.run, a.source, a.rank, a.pid, a.tid, a.name, a.start_ns, a.end_ns
+    select row_number() over () as id, null as part, a.run, a.source, a.rank, a.pid, a.tid, a.name, a.start_ns, a.end_ns,
+        a.in_scope
     from api as a
     left join copies as c
         on a.run = c.run and a.source = c.source and a.pid is not distinct from c.pid and a.correlation = c.correlation
@@ -52,13 +54,15 @@ outer_ids as materialized (
     from outermost('waiting')
 ),
 waits as materialized (
-    select * from waiting where id in (from outer_ids)
+    select * from waiting where in_scope and id in (from outer_ids)
 ),
 points as not materialized (
     select id, run, source, pid, tid, start_ns as at_ns from waits
 ),
 host_ops as materialized (
-    select *, null as part from filtered_ops($run, $rank)
+    select row_number() over () as id, null as part, run, source, rank, pid, tid, name, start_ns, end_ns, in_scope
+    from recorded_ops
+    where matches(run, $run) and matches(rank, $rank)
 ),
 outer_op_ids as materialized (
     from outermost('host_ops')
@@ -82,9 +86,9 @@ located as (
     left join frames as f on d.parent = f.id
 ),
 host_rows as not materialized (
-    select run, source, rank, null::integer as device, start_ns, end_ns from api
+    select run, source, rank, null::integer as device, start_ns, end_ns from api where in_scope
     union all
-    select run, source, rank, null, start_ns, end_ns from host_ops
+    select run, source, rank, null, start_ns, end_ns from host_ops where in_scope
 )
 select
     l.run, l.rank, l.call, l.op, l.inner_op, l.line,

@@ -1,6 +1,6 @@
 -- What a scope leaves out of a device's time, and what it does not choose.
 
--- recorded_kernels, recorded_annotations, recorded_ops: the rows of a table, in a scope or not; `in_scope` states which.
+-- recorded_kernels, recorded_annotations, recorded_ops, recorded_api_calls: the rows of a table, in a scope or not; `in_scope` states which.
 create or replace view recorded_kernels as
 select *, true as in_scope from kernels
 union all by name
@@ -16,6 +16,11 @@ select *, true as in_scope from ops
 union all by name
 select *, false as in_scope from left_out_ops;
 comment on view recorded_ops is 'one op, in the scope or not';
+create or replace view recorded_api_calls as
+select *, true as in_scope from api_calls
+union all by name
+select *, false as in_scope from left_out_api_calls;
+comment on view recorded_api_calls is 'one API call, in the scope or not';
 
 -- out_of_scope_activity: the rows of gpu_activity that a scope leaves out; none where a session has no scope.
 create or replace view out_of_scope_activity as
@@ -28,11 +33,12 @@ union all
 select run, source, rank, pid, device, context, stream, 'graph', name, start_ns, dur_ns, end_ns, correlation from left_out_graph_launches;
 comment on view out_of_scope_activity is 'one row of gpu_activity that the scope leaves out';
 
--- unscoped_activity: the rows of gpu_activity, in a scope or not: with the columns that both have.
+-- unscoped_activity: the rows of gpu_activity, in a scope or not, as `in_scope` states: with the columns that both have.
 create or replace view unscoped_activity as
-select run, source, rank, pid, device, context, stream, kind, name, start_ns, dur_ns, end_ns, correlation from gpu_activity
+select run, source, rank, pid, device, context, stream, kind, name, start_ns, dur_ns, end_ns, correlation, true as in_scope
+from gpu_activity
 union all
-from out_of_scope_activity;
+select *, false from out_of_scope_activity;
 comment on view unscoped_activity is 'one row of gpu_activity, in the scope or not';
 
 -- out_of_scope_rows(relation, others): the rows outside of the scope that ran in the window of a relation of GPU rows, from the
