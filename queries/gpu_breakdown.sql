@@ -68,8 +68,16 @@ kinds as materialized (
 graphs as (
     select run, source, rank, device, start_ns, end_ns from activity where kind = 'graph'
 ),
+outside as materialized (
+    from idle_outside('activity')
+),
+widened as not materialized (
+    select run, source, rank, device, start_ns, end_ns from activity
+    union all
+    from outside
+),
 others as materialized (  -- of a scope: what runs outside of it
-    select run, source, rank, device, layer, start_ns, end_ns from out_of_scope_rows('activity', 'out_of_scope_layers')
+    select run, source, rank, device, layer, start_ns, end_ns from out_of_scope_rows('widened', 'out_of_scope_layers')
 ),
 layers as not materialized (
     select run, source, rank, device, case when class = 'communication' then 1 else 0 end as layer, start_ns, end_ns from kinds
@@ -80,7 +88,7 @@ layers as not materialized (
     union all
     select run, source, rank, device, 3 + layer, start_ns, end_ns from others
     union all
-    select run, source, rank, device, 3, start_ns, end_ns from idle_outside('activity')
+    select run, source, rank, device, 3, start_ns, end_ns from outside
 ),
 devices_seen as (
     select distinct run, rank, device from activity

@@ -1,8 +1,8 @@
 -- What share of its GPU's peak a program used for arithmetic: model FLOP/s utilization (MFU), or why it is unknown.
 -- A row is one run, rank and device with kernels. The time is that of the steps: from the first start to the last end of
 -- the processor's ranges that --step-name finds, or to the end of the kernels launched in it, if that is later; without such
--- ranges it is the device's window. Of a scope it is that of the steps that it has whole, those between them left out, or the
--- window of its rows where it has none, as of --from and --to within a step; in either case without the time in which only
+-- ranges it is the device's window. Of a scope it is that of the steps that it has whole, those between them left out, or its
+-- window where it has none, as of --from and --to within a step; in either case without the time in which only
 -- rows outside of it run. With --scope-by execution a kernel counts where it runs, not where it was launched. The FLOPs are those of --flop-per-step; else, with --passes, the model's own
 -- (flop_per_sample and batch_size of the run; DataParallel splits a batch over its GPUs); else what ncu counted in a run of
 -- the same program (see kernel_flop) for the kernels launched in that time, recomputation and padding included: strictly, the
@@ -115,6 +115,11 @@ activity as (
     from gpu_activity
     where run in (select run from pairs) and matches(rank, $rank) and matches(device, $device)
 ),
+widened as not materialized (  -- to the bounds of a scope of times
+    from activity
+    union all
+    from scope_edge_rows('activity')
+),
 timed as not materialized (  -- each use reads only its own columns
     select k.*, c.called_ns
     from kernels as k
@@ -169,7 +174,7 @@ pieces as materialized (  -- of the time; without steps the window of each sourc
     left join ends as e
         on s.run = e.run and s.source = e.source and s.rank = e.rank and w.device = e.device and s.start_ns = e.start_ns
     union all
-    select run, source, rank, device, first_ns, last_ns from lanes('activity') anti join ranges using (run, rank)
+    select run, source, rank, device, first_ns, last_ns from lanes('widened') anti join ranges using (run, rank)
 ),
 others as materialized (
     select run, source, rank, device, start_ns, end_ns

@@ -47,6 +47,8 @@ lanes as materialized (
             select run, source, rank, device, start_ns, end_ns from executions where has_valid_interval(start_ns, end_ns)
             union all
             select run, source, rank, device, start_ns, end_ns from cpu_layers where in_scope
+            union all
+            from scope_edge_rows('executions')
         )
         group by run, source, rank, device
     )

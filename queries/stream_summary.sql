@@ -87,7 +87,7 @@ lone as (
     from scope_solo_time('activity', 'others')
 ),
 device_sums as (
-    select run, rank, device, max(any_ns) as busy_ns, max(any_ns) - sum(alone_ns) as shared_ns, max(window_ns) as window_ns
+    select run, rank, device, max(any_ns) as busy_ns, max(any_ns) - sum(alone_ns) as shared_ns
     from lone
     group by run, rank, device
 )
@@ -105,8 +105,8 @@ select
     zero_if_missing(a.run, a.alone_ns) as alone_ns,
     zero_if_missing(d.run, d.busy_ns) as device_busy_ns,
     zero_if_missing(d.run, as_bigint(d.shared_ns)) as shared_ns,
-    zero_if_missing(d.run, d.window_ns) as window_ns,
-    zero_if_missing(a.run, a.busy_ns) / nullif(d.window_ns, 0) as of_window_ratio,
+    zero_if_missing(w.run, w.window_ns) as window_ns,
+    zero_if_missing(a.run, a.busy_ns) / nullif(w.window_ns, 0) as of_window_ratio,
     zero_if_missing(a.run, a.busy_ns) / nullif(d.busy_ns, 0) as of_device_busy_ratio
 from sums as s
 left join communication as c
@@ -114,4 +114,5 @@ left join communication as c
 left join lone as a
     on s.run = a.run and s.rank = a.rank and s.device is not distinct from a.device and s.part is not distinct from a.part
 left join device_sums as d on s.run = d.run and s.rank = d.rank and s.device is not distinct from d.device
+left join scope_windows('activity') as w on s.run = w.run and s.rank = w.rank and s.device is not distinct from w.device
 order by s.run, s.rank, s.device, context, stream

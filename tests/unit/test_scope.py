@@ -591,11 +591,15 @@ def test_steps_and_what_lies_outside_add_up_to_the_whole(tmp_path_factory: pytes
     steps = sorted({row["step"] for row in lab.query("step_breakdown", rank=0).to_pylist()} - {None})
     assert len(steps) > 1
     assert add_up(*({"steps": str(step)} for step in steps)) == add_up({"steps": f"{steps[0]}-"})
-    assert add_up({"to": "31.5ms"}, {"from_": "31.5ms"}) == add_up({})
+    halves = ({"to": "31.5ms"}, {"from_": "31.5ms"})
+    assert add_up(*halves) == add_up({})
 
-    def idle_ns(*scopes: dict[str, str]) -> int:
-        answers = [lab.scoped(**scope).query("gpu_breakdown", rank=0).to_pylist() for scope in scopes]
+    def idle_ns(*scopes: dict[str, str], query: str = "gpu_breakdown") -> int:
+        answers = [lab.scoped(**scope).query(query, rank=0).to_pylist() for scope in scopes]
         return sum(row["idle_ns"] for rows in answers for row in rows)
+
+    assert idle_ns(*halves) == idle_ns(*halves, query="idle_causes") == idle_ns({}) > 0
+    assert idle_ns(*(half | {"by": "execution"} for half in halves)) == idle_ns({})
 
     assert idle_ns(*({"steps": str(step)} for step in steps)) == idle_ns({"steps": f"{steps[0]}-"}) > 0
 

@@ -171,7 +171,7 @@ def _session_sql(
 ) -> list[str]:
     library = render_library(store.resolve())
     texts = render_session(rows, library, beside=beside, comments=comments, referenced=referenced)
-    return texts if mask is None else [mask.render(), *texts, mask.render_first_gap()]
+    return texts if mask is None else [mask.render(), *texts, mask.render_window()]
 
 
 def run_statements(con: duckdb.DuckDBPyConnection, text: str) -> None:

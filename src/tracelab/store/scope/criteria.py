@@ -14,7 +14,7 @@ from tracelab.errors import NoDataError, UsageError
 from tracelab.output.labels import Quantity, format_scaled
 from tracelab.output.spans import format_spans
 from tracelab.store import execution
-from tracelab.store.scope.request import Scope, Span, holds_number
+from tracelab.store.scope.request import Bounds, Scope, Span, holds_number
 
 Keys = npt.NDArray[np.uint64]
 Times = npt.NDArray[np.int64]
@@ -85,7 +85,7 @@ with events as (
     union all
     select run, source, start_ns, end_ns from annotations
 )
-select {SOURCE} as source, shift_ns, length_ns from axis_of('events')"""
+select run, source as name, {SOURCE} as source, shift_ns, length_ns from axis_of('events')"""
 
 _RECOMPUTED = f"""\
 with frames as materialized (
@@ -207,9 +207,15 @@ class Criterion:
         return held
 
 
-def find_criteria(con: duckdb.DuckDBPyConnection, scope: Scope, step_name: str) -> tuple[list[Criterion], list[str]]:
-    """Return the conditions of time, and what each found in words. Raises NoDataError where one finds nothing."""
+def find_criteria(
+    con: duckdb.DuckDBPyConnection, scope: Scope, step_name: str
+) -> tuple[list[Criterion], list[str], tuple[Bounds, ...]]:
+    """Return the conditions of time, what each found in words, and the bounds of each source where times are all.
+
+    Raises NoDataError where a condition finds nothing.
+    """
     found = []
+    bounds: tuple[Bounds, ...] = ()
     if scope.after_start:
         found.append(_find_program_starts(con, step_name))
     if scope.steps is not None:
@@ -217,8 +223,10 @@ def find_criteria(con: duckdb.DuckDBPyConnection, scope: Scope, step_name: str) 
     if scope.within is not None:
         found.append(_find_within(con, scope.within))
     if (stretch := scope.stretch) is not None:
-        found.append(_find_stretch(con, stretch, _describe_stretch(scope)))
-    return [criterion for criterion, _ in found], [words for _, words in found]
+        text = _describe_stretch(scope)
+        criterion, bounds = _find_stretch(con, stretch, text)
+        found.append((criterion, text))
+    return [criterion for criterion, _ in found], [words for _, words in found], bounds if scope.is_span else ()
 
 
 def _find_steps(con: duckdb.DuckDBPyConnection, numbers: tuple[Span, ...], step_name: str) -> tuple[Criterion, str]:
@@ -326,15 +334,18 @@ def _subtract(
 _KINDS = ("range", "op", "module")
 
 
-def _find_stretch(con: duckdb.DuckDBPyConnection, stretch: Span, text: str) -> tuple[Criterion, str]:
+def _find_stretch(con: duckdb.DuckDBPyConnection, stretch: Span, text: str) -> tuple[Criterion, tuple[Bounds, ...]]:
     rows = _fetch(con, _AXIS, {})
     longest = max(map(int, rows["length_ns"]), default=0)
     if stretch.first >= longest:
         raise NoDataError(f"no event is {text}: the longest run lasts {longest / 1e9:.6g} s")
     starts = stretch.first - rows["shift_ns"] if stretch.first else np.full_like(rows["shift_ns"], _EARLIEST_NS)
     ends = np.full_like(starts, _LATEST_NS) if stretch.last is None else stretch.last - rows["shift_ns"]
-    of_source = Stretches(rows["source"], starts, ends)
-    return Criterion(of_source=of_source), text
+    bounds = tuple(
+        Bounds(run, name, int(start) if stretch.first else None, None if stretch.last is None else int(end))
+        for run, name, start, end in zip(rows["run"], rows["name"], starts, ends, strict=True)
+    )
+    return Criterion(of_source=Stretches(rows["source"], starts, ends)), bounds
 
 
 def _describe_stretch(scope: Scope) -> str:

@@ -23,6 +23,16 @@ class Span:
 
 
 @dataclass(frozen=True)
+class Bounds:
+    """The times at which a scope begins and ends by the clock of a source, None where the recording is the bound."""
+
+    run: str
+    source: str
+    from_ns: int | None
+    to_ns: int | None
+
+
+@dataclass(frozen=True)
 class Scope:
     """The part of each recording that an answer is about: the rows that meet all of its conditions.
 
@@ -62,6 +72,12 @@ class Scope:
     def is_timed(self) -> bool:
         """Whether rows of other times are left out."""
         return self.from_ is not None or self.to is not None
+
+    @property
+    def is_span(self) -> bool:
+        """Whether it is all that happens between two times: then these bound the windows of its GPUs."""
+        others = (self.steps, self.within, self.stream)
+        return self.is_timed and not self.linked and not self.after_start and others == (None, None, None)
 
     @property
     def step_numbers(self) -> tuple[Span, ...]:

@@ -147,7 +147,7 @@ class _Chooser:
 
     def choose(self) -> RowMask:
         """Return the mask. Raises NoDataError where the scope is empty."""
-        criteria, found = find_criteria(self._con, self._scope, self._step_name)
+        criteria, found, bounds = find_criteria(self._con, self._scope, self._step_name)
         calls = _read_calls(self._con) if self._reads_calls() else None
         bits: dict[str, bytes] = {}
         for table in self._tables:
@@ -159,7 +159,7 @@ class _Chooser:
         if is_recorded and not any(each.kept for each in counted.values()):
             raise NoDataError(f"no row lies in the scope: {note.removeprefix('Scope: ')}")
         recorded = frozenset(table for table, each in self._tally.tables.items() if each.all)
-        return RowMask(self._scope, frozenset(self._tables), bits, note, recorded)
+        return RowMask(self._scope, frozenset(self._tables), bits, note, recorded, bounds=bounds)
 
     def _counted(self) -> dict[str, _Counts]:
         """Return the counts of the tables with rows that the answer needs, else of all.

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tracelab.store import session
-from tracelab.store.scope.request import Scope
+from tracelab.store.scope.request import Bounds, Scope
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,8 @@ class RowMask:
     recorded: frozenset[str] = frozenset()
     """The tables that have rows, in the scope or not."""
     of_runs: bool = False
+    bounds: tuple[Bounds, ...] = ()
+    """The bounds of each source, of a scope of times alone."""
 
     def describe(self, answered: int) -> list[str]:
         """Return what the scope is, and that an answer of so many rows is empty, as sentences."""
@@ -40,10 +42,23 @@ class RowMask:
             f"create or replace macro {session.RECORDED}() as {sorted(self.recorded)}::varchar[];"
         )
 
-    def render_first_gap(self) -> str:
-        """Render the macro that decides whether idle time before the first row of a device belongs to the scope."""
+    def render_window(self) -> str:
+        """Render what decides where the window of a device begins and ends: its first gap, and bounds in time."""
         begins_by_time = self.scope.from_ is not None or self.scope.after_start
-        return f"create or replace macro scope_has_first_gap() as {not begins_by_time};"
+        texts = [f"create or replace macro scope_has_first_gap() as {not begins_by_time};"]
+        if self.bounds:
+            rows = ",\n".join(
+                f"({session.sql_literal(each.run)}, {session.sql_literal(each.source)}, "
+                f"{_bigint(each.from_ns)}, {_bigint(each.to_ns)})"
+                for each in self.bounds
+            )
+            columns = "run, source, from_ns, to_ns"
+            texts.append(f"create or replace view scope_bounds as from (values\n{rows}\n) as bounds({columns});")
+        return "\n".join(texts)
+
+
+def _bigint(value: int | None) -> str:
+    return f"{'null' if value is None else value}::bigint"
 
 
 _HOLDS_BIT = (
