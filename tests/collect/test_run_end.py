@@ -7,7 +7,7 @@ import pytest
 from tracelab.cli.ingest import _run_line
 from tracelab.collect.program.outcomes import choose_records
 from tracelab.collect.run_end import _count_recorded
-from tracelab.ingest.unit_execution import FileResult
+from tracelab.ingest.pipeline import FileResult
 
 
 @pytest.mark.parametrize(

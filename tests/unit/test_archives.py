@@ -15,8 +15,7 @@ import pytest
 from tests.traces import write_trace
 from tracelab import temp_folders
 from tracelab.ingest import archives
-from tracelab.ingest.pipeline import Report, ingest
-from tracelab.ingest.unit_execution import FileResult
+from tracelab.ingest.pipeline import FileResult, Report, ingest
 from tracelab.store import session
 
 Members = Mapping[str, bytes]

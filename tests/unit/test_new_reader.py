@@ -9,8 +9,7 @@ from types import ModuleType
 import pyarrow as pa
 import pytest
 
-from tracelab.ingest.pipeline import ingest
-from tracelab.ingest.unit_execution import FileResult
+from tracelab.ingest.pipeline import FileResult, ingest
 from tracelab.readers import base
 from tracelab.readers.base import Probe, ReaderEntry, ReadResult
 from tracelab.store.writer import Sink

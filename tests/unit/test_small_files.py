@@ -12,7 +12,7 @@ from tests.readers.test_kineto_collectives import NCCL
 from tests.readers.test_kineto_launch_ranges import around, collective_kernel, launch
 from tests.traces import write_trace
 from tracelab import schema
-from tracelab.ingest import unit_execution
+from tracelab.ingest import pipeline
 from tracelab.ingest.pipeline import ingest
 from tracelab.store import session
 
@@ -143,8 +143,8 @@ def test_a_damaged_and_an_unreadable_trace_among_them_fail_alone(tmp_path: Path)
 def test_a_trace_that_changes_while_they_are_read_is_not_stored(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stamp = unit_execution.stamp_file
-    monkeypatch.setattr(unit_execution, "stamp_file", lambda path: (0, 0) if path.name == "rank5.json" else stamp(path))
+    stamp = pipeline.stamp_file
+    monkeypatch.setattr(pipeline, "stamp_file", lambda path: (0, 0) if path.name == "rank5.json" else stamp(path))
     results = ingest([folder], tmp_path / "lab").files
     failed = [result for result in results if result.status == "failed"]
     assert [result.path.name for result in failed] == ["rank5.json"]

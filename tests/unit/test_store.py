@@ -137,7 +137,7 @@ def test_a_trace_that_changes_while_it_is_read_is_not_stored(tmp_path: Path, mon
     file = write_trace(tmp_path / "a.json", kernels=3)
     stamps = iter([(1, 1), (1, 2)])
     monkeypatch.setattr("tracelab.ingest.discovery.stamp_file", lambda _: next(stamps))
-    monkeypatch.setattr("tracelab.ingest.unit_execution.stamp_file", lambda _: next(stamps))
+    monkeypatch.setattr("tracelab.ingest.pipeline.stamp_file", lambda _: next(stamps))
     (result,) = ingest([file], tmp_path / "lab").files
     assert (result.status, "changed while it was read" in result.message) == ("failed", True)
 
@@ -150,7 +150,7 @@ def test_a_file_of_a_run_folder_that_grows_while_it_is_read_is_read_again(
     file.write_text('{"tracelab": "steps/1", "run": "r", "rank": 0}\n{"step": 1}\n')
     stamps = iter([(1, 1), (1, 2), (1, 2), (1, 3), (1, 4), (1, 4)])
     monkeypatch.setattr("tracelab.ingest.discovery.stamp_file", lambda _: next(stamps))
-    monkeypatch.setattr("tracelab.ingest.unit_execution.stamp_file", lambda _: next(stamps))
+    monkeypatch.setattr("tracelab.ingest.pipeline.stamp_file", lambda _: next(stamps))
     (result,) = ingest([file], tmp_path / "lab").files
     assert (result.status, result.rows["steps"], next(stamps, None)) == ("stored", 1, None)
 

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from tracelab.ingest.pipeline import Progress, Report
-    from tracelab.ingest.unit_execution import FileResult
+    from tracelab.ingest.pipeline import FileResult, Progress, Report
     from tracelab.readers.diagnostics import Diagnostic
 
 _EPILOG = """\b
