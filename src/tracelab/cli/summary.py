@@ -59,7 +59,7 @@ def command(
 
     Shares are of the run's measured time, the windows of all its GPUs added up (without a GPU, of the windows of its
     ranks, or of all steps). A symptom that a listed cause explains is not listed again. Where the query what_if can
-    replay the run without a cause, such as a late rank, the share is what a step gains by that, and findings come in
+    replay the run without a cause, such as a late rank, the share is what the run gains by that, and findings come in
     that order. Of more than three runs each has few lines. Of a store with more than twelve those are listed that
     lose most to a cause, or whose step time is unlike that of runs with the same settings. With --all-findings each
     run is listed whole.

@@ -8,7 +8,7 @@ from tracelab.paths.columns import nullable_column, return_freed_memory, text_co
 from tracelab.paths.graph import build_graph
 from tracelab.paths.recording import Relations
 from tracelab.paths.replay import Replay
-from tracelab.paths.unexplained import measure_unexplained
+from tracelab.paths.unexplained import measure_unexplained, refuse_changed
 from tracelab.paths.walk import walk_back, whole_window
 from tracelab.paths.what_if import NO_FILTERS, Params, choose_nodes, plan_change, refuse
 
@@ -47,8 +47,11 @@ def compute_gains(relations: Relations, params: Params, check: Callable[[], None
         reasons.append(refuse(values, relations, chosen, window_ns, replayed.end - replayed.start, unexplained))
         gains.append(None)
         if reasons[-1] is None:
-            moved = whole_window(unchanged.with_change(plan_change(graph, values, chosen)).run(check))
-            gains[-1] = window_ns - (moved.end - moved.start)
+            changed = unchanged.with_change(plan_change(graph, values, chosen)).run(check)
+            moved = whole_window(changed)
+            moved_ns = moved.end - moved.start
+            reasons[-1] = refuse_changed(changed, walk_back(changed, moved, check), moved_ns)
+            gains[-1] = window_ns - moved_ns if reasons[-1] is None else None
     return {
         "gains": pa.table(
             {

@@ -49,3 +49,26 @@ def measure_unexplained(graph: Graph, path: Path) -> UnexplainedTime:
     cpu = graph.recording.cpu
     is_blocked = (row >= 0) & cpu.of_kind("osrt")[row] if cpu.count else row >= 0
     return UnexplainedTime(int(spent[~is_blocked].sum()), int(spent[is_blocked].sum()))
+
+
+def refuse_changed(graph: Graph, path: Path, window_ns: int) -> str | None:
+    """Return why a replay of a change proves nothing, if so: its path leads through threads that only wait for others.
+
+    A thread without any op, beside others with ops, may pin memory or watch: its silence is a wait for what is not
+    recorded, and a replay keeps it as if it were work.
+    """
+    cpu = graph.recording.cpu
+    has_op = np.zeros(len(cpu.tid_of_lane), dtype=bool)
+    has_op[cpu.lane[cpu.of_kind("op")]] = True
+    if not has_op.any():
+        return None
+    own = np.flatnonzero((path.node < graph.gpu_from) & (path.gap == 0))
+    nodes = path.node[own]
+    helping = graph.is_silent[nodes] & ~has_op[graph.segments.thread[nodes]]
+    helping_ns = int((path.end - path.start)[own[helping]].sum())
+    if helping_ns <= LARGEST_RATIO * window_ns:
+        return None
+    return (
+        f"after the change {100 * helping_ns / window_ns:.0f} % of the path is silence of threads that run no op, such "
+        "as one that pins memory: what they wait for is not recorded"
+    )

@@ -18,7 +18,7 @@ from tracelab.paths.on_time import shorten_late_work
 from tracelab.paths.recording import Relations
 from tracelab.paths.replay import Change, Replay, no_change
 from tracelab.paths.steps import find_step_marks
-from tracelab.paths.unexplained import LARGEST_RATIO, UnexplainedTime, measure_unexplained
+from tracelab.paths.unexplained import LARGEST_RATIO, UnexplainedTime, measure_unexplained, refuse_changed
 from tracelab.paths.walk import Path, class_names, classify, node_classes, walk_back, whole_window
 
 Params = Mapping[str, str | int | float | bool | None]
@@ -69,8 +69,10 @@ def compute_what_if(relations: Relations, params: Params, check: Callable[[], No
     if reason is None:
         changed = unchanged.with_change(plan_change(graph, params, chosen)).run(check)
         moved = find_window(changed)
-        after_ns = moved.end - moved.start
-        after = path_totals(changed, walk_back(changed, moved, check))
+        moved_path = walk_back(changed, moved, check)
+        reason = refuse_changed(changed, moved_path, moved.end - moved.start)
+    if reason is None:
+        after_ns, after = moved.end - moved.start, path_totals(changed, moved_path)
     classes = sorted(before.keys() | after.keys())
     return {
         "what_if_classes": pa.table(

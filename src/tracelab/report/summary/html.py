@@ -131,7 +131,7 @@ def _next_commands(summary: RunSummary) -> str:
 
 
 def _render_lead(number: int, lead: Lead, step_ns: float | None, drawn_run: str | None, *, on_page: bool) -> str:
-    per_step = "" if step_ns is None else f" · {format_scaled(lead.recoverable * step_ns, Quantity.DURATION)} of a step"
+    per_step = "" if step_ns is None else f" · {format_scaled(lead.per_step_ns(step_ns), Quantity.DURATION)} of a step"
     replayed = " by a replay" * (lead.gain is not None)
     advice = f" <span class=advice>{lead.advice}</span>" if lead.advice else ""
     notes = "".join(f"<p>{_describe_unranked(each)}</p>" for each in lead.notes)

@@ -21,11 +21,16 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class Gain:
-    """How much shorter a replay of a run is without a loss, out of `window_ns`, and its share of measured time."""
+    """How much shorter a replay of a run is without a loss, of its `window_ns`; `device_ns` is a mean measured time."""
 
     gain_ns: int
     window_ns: int
-    share: float
+    device_ns: float
+
+    @property
+    def share(self) -> float:
+        """Return the gain as a share of the window, as what_if does."""
+        return self.gain_ns / self.window_ns
 
 
 @dataclass(frozen=True)
@@ -85,8 +90,13 @@ class Lead:
 
     @property
     def recoverable(self) -> float:
-        """Return by which share a step gets shorter without the loss, by a replay; without one, `rest`."""
+        """Return by which share the run gets shorter without the loss, by a replay; without one, `rest`."""
         return self.rest if self.gain is None else self.gain.share
+
+    def per_step_ns(self, step_ns: float) -> float:
+        """Return what a step gains, or loses, from the measured time of a step on a device."""
+        share = self.rest if self.gain is None else self.gain.gain_ns / self.gain.device_ns
+        return share * step_ns
 
     @property
     def own_rest(self) -> float:

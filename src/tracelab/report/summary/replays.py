@@ -40,7 +40,7 @@ def replay_leads(session: ReportSession, run: str, leads: Sequence[Lead]) -> lis
     if not tables:
         return list(leads)
     gains = {
-        (row["change"], row["of_rank"]): Gain(row["gain_ns"], row["window_ns"], row["gain_ns"] / device_ns)
+        (row["change"], row["of_rank"]): Gain(row["gain_ns"], row["window_ns"], device_ns)
         for row in tables["gains"].to_pylist()
         if row["gain_ns"] is not None and not row["ranks_left_out"]
     }

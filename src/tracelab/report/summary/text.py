@@ -231,9 +231,7 @@ def _describe_unranked(lead: Lead) -> str:
 def describe_shares(summary: RunSummary) -> str:
     """Return what the shares of findings are: of which time, and whether replays of the run have some of them."""
     replayed = any(lead.gain for lead in summary.leads)
-    without = (
-        "; by a replay: what a step gains without it, else what GPUs lose, of which a step may gain less" * replayed
-    )
+    without = "; by a replay: what the run gains without it, else what GPUs lose, of which it may gain less" * replayed
     return f"What costs most, as shares of {describe_measured_time(summary)}{without}"
 
 
@@ -247,7 +245,7 @@ def describe_measured_time(summary: RunSummary) -> str:
 
 def _lead_lines(number: int, lead: Lead, step_ns: float | None, width: int) -> Iterator[str]:
     yield ""
-    per_step = "" if step_ns is None else f", {format_scaled(lead.recoverable * step_ns, Quantity.DURATION)} of a step"
+    per_step = "" if step_ns is None else f", {format_scaled(lead.per_step_ns(step_ns), Quantity.DURATION)} of a step"
     replayed = " by a replay" * (lead.gain is not None)
     yield from _wrap(
         f"{number}. {format_share(lead.recoverable)}{replayed}{per_step}: {plain_text(lead.sentence)}",
