@@ -71,20 +71,16 @@ activity as materialized (
 api as not materialized (
     from filtered_calls($run, $rank)
 ),
-classes as materialized (
-    select distinct name, class from classify('activity')
+executions as not materialized (
+    select run, source, rank, pid, device, stream, name, start_ns, end_ns, gpu_ns as dur_ns, correlation, id as part
+    from activity
+    where kind = 'kernel'
+),
+kinds as materialized (
+    select part as id, run, source, rank, device, start_ns, end_ns, class from with_class('executions')
 ),
 communication as materialized (
-    select a.id, a.run, a.source, a.rank, a.device, a.start_ns, a.end_ns
-    from activity as a
-    join classes as c on a.name is not distinct from c.name
-    where a.kind = 'kernel' and c.class = 'communication'
-),
-kinds as not materialized (
-    select a.run, a.source, a.rank, a.device, a.start_ns, a.end_ns, c.class
-    from activity as a
-    join classes as c on a.name is not distinct from c.name
-    where a.kind = 'kernel'
+    select id, run, source, rank, device, start_ns, end_ns from kinds where class = 'communication'
 ),
 compute as not materialized (
     from hiding_compute('kinds', 'activity')
