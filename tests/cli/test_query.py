@@ -286,7 +286,9 @@ def test_a_plot_is_not_overwritten(run: Run, question: Path, tmp_path: Path) -> 
         (["kernel_shapes", "--like", "hta"], 2, "kernel_shapes has no definition of another tool"),
         (["{question}", "--like", "hta"], 2, "long_kernels has no definition of another tool"),
         (["gpu_breakdown", "--like"], 2, "--like"),
-        (["gpu_breakdown", "--include-last-profiler-step"], 2, "No such option"),
+        (["gpu_breakdown", "--include-last-profiler-step"], 2, "gpu_breakdown has it with --like hta."),
+        (["op_summary", "--recompute"], 2, "op_summary has it with --like tracelens."),
+        (["op_summary", "--recomputed"], 2, "No such option"),
     ],
 )
 def test_what_cannot_be_answered_is_reported(

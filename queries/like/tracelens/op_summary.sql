@@ -1,7 +1,7 @@
 -- GPU time of ops that launch GPU rows themselves, as TraceLens (`ops_summary`, `ops_unique_args`) defines it.
 -- A row is one run, rank and op; with --by shape also one kind of arguments. It differs from op_summary: only calls that launch
 -- GPU rows themselves count, times are those of the GPU alone, and communication is left out. So is work that no recorded call
--- launched, such as memsets of HIP, which PyTorch does not link to their calls. `subtree_ns` holds what ops inside these calls
+-- launched, and memsets of HIP: module_time has these, so its recompute_ns is longer by them. `subtree_ns` holds what ops inside these calls
 -- launch. With --recompute calls that checkpointing computes anew have rows of their own: those in the forward pass of an
 -- nn.Module within the backward pass, for which modules have to be recorded (with_stack=True).
 -- /// query

@@ -90,6 +90,24 @@ class QueryCommand(click.Command):
             epilog=_examples(query),
         )
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the options. One that the query has only as another tool defines it is an error that names the tool."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            tools = self._find_tools(error.option_name)
+            if not tools:
+                raise
+            names = " or ".join(f"--like {tool}" for tool in tools)
+            text = f"No such option {error.option_name!r}; {self.query.name} has it with {names}."
+            raise click.UsageError(text, ctx) from error
+
+    def _find_tools(self, option: str) -> list[str]:
+        from tracelab.query.library import variants
+
+        by_tool = {tool: variants()[self.query.name][tool] for tool in self.tools if self.query.name in variants()}
+        return [tool for tool, query in by_tool.items() if option in map(_option_name, query.params)]
+
     def get_help(self, ctx: click.Context) -> str:
         """Return the help; the header of the file may contain anything."""
         return escape_lines(super().get_help(ctx))
