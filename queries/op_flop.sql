@@ -4,7 +4,8 @@
 -- name. An op inside one that has a formula is part of it, and so is a kernel that it launches (see op_summary). Ops without a
 -- formula have a row a name where they launch GPU rows themselves, and what no op launched has one without a name, so that
 -- gpu_ns adds up to the durations of all GPU rows. Rates are of busy_ns, in which GPU rows of one call that run at once count
--- once. `least_bytes` reads each tensor once and writes each result once, so that most_flop_per_byte is an upper bound of the
+-- once. Softmax, norms, elementwise and other kinds without a peak of FLOPs are bound by memory: `bound` states which peak
+-- of_bound_ratio is of, and of_peak_ratio is NULL for them. `least_bytes` reads each tensor once and writes each result once, so that most_flop_per_byte is an upper bound of the
 -- intensity. Kernels that a graph replays count at the ops of its capture, where 95 % of their names agree (see graph_replays);
 -- their busy_ns is gpu_ns. While a graph is captured, ops launch nothing that runs: `captured_calls` of a row have FLOPs and no
 -- gpu_ns. `reason` is why FLOPs are not known: weights or caches are no arguments of an op, as of fused MoE layers and paged
@@ -14,7 +15,7 @@
 -- title = "FLOPs by shapes"
 -- needs = ["ops"]
 -- subject = "roofline"
--- show = ["run", "rank", "op", "shapes", "calls", "gpu_ns", "flop", "achieved_gflop_per_s", "of_peak_ratio", "reason"]
+-- show = ["run", "rank", "op", "shapes", "calls", "gpu_ns", "of_bound_ratio", "bound", "flop", "achieved_gflop_per_s", "reason"]
 -- chart = { kind = "bars", x = "op", y = ["flop"], by = "run" }
 -- hints = [
 --     { when = "not exists (from ops where input_shapes is not null and matches(run, $run) and matches(rank, $rank))", text = "no FLOPs are known: shapes are not recorded; record them with record_shapes=True of the PyTorch profiler" },
@@ -54,6 +55,10 @@
 -- captured_calls = "calls while a graph was captured: these only record what replays run."
 -- reason = "Why flop is NULL."
 -- formula_note = "What the formula counts: of attention the whole matrix of scores, also with a causal mask."
+-- memory_peak_gb_per_s = "Bandwidth of the device's memory, from the same source as the peak."
+-- bound = "compute or memory: at which peak flop or least_bytes would take longer. NULL without the peaks."
+-- of_bound_ratio = "bound_ns / busy_ns."
+-- bound_ns = "What flop or least_bytes of all calls take at that peak, rounded; longer than busy_ns where data comes from a cache."
 -- ///
 with replayed as materialized (
     from known_replays($run, $rank, null)
@@ -109,12 +114,26 @@ peaked as (
         case when coalesce($ceilings, 'specification') = 'specification' then p.per_s end as specified,
         case when coalesce($ceilings, 'measured') = 'measured' then m.per_s end as measured,
         coalesce(specified, measured) as peak,
-        case when specified is not null then 'specification' when measured is not null then 'measured' end as peak_source
+        case when specified is not null then 'specification' when measured is not null then 'measured' end as peak_source,
+        coalesce(
+            case when coalesce($ceilings, 'specification') = 'specification' then pm.per_s end,
+            case when coalesce($ceilings, 'measured') = 'measured' then mm.per_s end
+        ) as memory_peak,
+        t.flop / peak as least_compute_ns,
+        t.least_bytes / memory_peak as least_memory_ns,
+        case
+            when t.precision is null or least_memory_ns > least_compute_ns then 'memory'
+            when least_memory_ns <= least_compute_ns then 'compute'
+        end as nearer_bound
     from summed as t
     left join specified_ceilings('cards') as p
         on t.run = p.run and t.rank = p.rank and t.device is not distinct from p.device and t.precision = p.ceiling
+    left join specified_ceilings('cards') as pm
+        on t.run = pm.run and t.rank = pm.rank and t.device is not distinct from pm.device and pm.ceiling = 'dram'
     left join measured_ceilings('cards', $ceilings_run) as m
         on t.run = m.run and t.rank = m.rank and t.device is not distinct from m.device and t.precision = m.ceiling
+    left join measured_ceilings('cards', $ceilings_run) as mm
+        on t.run = mm.run and t.rank = mm.rank and t.device is not distinct from mm.device and mm.ceiling = 'dram'
 )
 select
     p.run, p.rank, p.device, p.op, p.shapes, p.types, p.kind, p.formula,
@@ -148,7 +167,12 @@ select
         when p.shapes is null then 'its shapes are not recorded'
         else 'its recorded arguments lack what the formula needs'
     end as reason,
-    f.note as formula_note
+    f.note as formula_note,
+    p.memory_peak as memory_peak_gb_per_s,
+    case when p.least_memory_ns is not null then p.nearer_bound end as bound,
+    case bound when 'compute' then p.least_compute_ns when 'memory' then p.least_memory_ns end * p.calls / nullif(p.busy_ns, 0)
+        as of_bound_ratio,
+    as_bigint(round(case bound when 'compute' then p.least_compute_ns when 'memory' then p.least_memory_ns end * p.calls)) as bound_ns
 from peaked as p
 left join captured as q
     on p.run = q.run and p.rank = q.rank and p.op = q.op and p.shapes is not distinct from q.shapes
