@@ -1,5 +1,6 @@
 -- Each step of an inference server: requests and tokens of prefill and decode, and what it costs on CPU and GPU.
--- A row is one run, rank and step that vLLM or SGLang marks, or a capture of a CUDA graph, which has no number. A GPU row
+-- A row is one run, rank and step that vLLM or SGLang marks, or a capture of a CUDA graph, which has no number. Of SGLang's own
+-- mark, step[…], in an execute_… mark, SGLang's is the step: the other one also waits for the batch before. A GPU row
 -- belongs to the step that launched it, from any thread of the process. `latency_ns` lasts from the start of the range to the
 -- later of the ends of the range and of its GPU work: the range may end before the GPU does.
 -- /// query

@@ -6,13 +6,34 @@ create or replace macro serving_tokens(inside) as as_bigint(regexp_extract(insid
 
 -- serving_steps(relation): the steps of a relation of annotations (run, source, rank, pid, name, scope, start_ns, end_ns) that
 -- vLLM marks (execute_context_1(888)_generation_8(8), with the tokens of the batch: execute_8192_context_…) and SGLang
--- (step[DECODE bs=32]), and their captures of CUDA graphs (capture_32_FULL). One inside another is part of it. A row is one
+-- (step[DECODE bs=32]), and their captures of CUDA graphs (capture_32_FULL). One inside another is part of it, but SGLang's in
+-- one of vLLM's form, which an adapter sets around the whole batch: that one also waits for the batch before. A row is one
 -- step as of steps_of(), with `phase`, its requests and tokens, and a number, `step`, that counts the steps of the process
 -- from 0 without the captures: the marks have none.
 create or replace macro serving_steps(relation) as table
-with _steps as (
+with _inner as materialized (  -- mostly none
+    select run, source, rank, pid, start_ns, end_ns
+    from query_table(relation)
+    where starts_with(name, 'step[') and scope = 'cpu' and has_valid_interval(start_ns, end_ns)
+),
+_around as (
+    select r.run, r.source, r.rank, r.pid, r.start_ns, r.name
+    from (from query_table(relation) where starts_with(name, 'execute_')) as r
+    asof join _inner as i
+        on r.run = i.run and r.source = i.source and r.rank = i.rank and coalesce(r.pid, -1) = coalesce(i.pid, -1)
+        and r.start_ns <= i.start_ns
+    where i.end_ns <= r.end_ns
+),
+_marks as not materialized (
+    select m.*
+    from query_table(relation) as m
+    anti join _around as a
+        on m.run = a.run and m.source = a.source and m.rank = a.rank and m.pid is not distinct from a.pid
+        and m.start_ns = a.start_ns and m.name = a.name
+),
+_steps as (
     select * exclude (step)
-    from steps_of(relation, '^(execute_(\d+_)?context_\d+\(.*\)_generation_\d+\(.*\)|step\[\w+ bs=\d+.*\]|capture_\d+_[A-Z_]+)$')
+    from steps_of('_marks', '^(execute_(\d+_)?context_\d+\(.*\)_generation_\d+\(.*\)|step\[\w+ bs=\d+.*\]|capture_\d+_[A-Z_]+)$')
 ),
 _parts as (
     select
