@@ -97,15 +97,17 @@ def time_events(  # noqa: C901, PLR0912, PLR0915  one loop over millions of even
     resumed, begins, ends = cells(new_moments), cells(new_start), cells(new_end)
     causes, edges = bytearray(count), chains.edge.copy()
     chosen_edges, edge_chain, edge_lag = cells(edges), cells(chains.edge_chain), cells(chains.edge_lag)
+    first_edge, last_edge = cells(chains.edge), cells(chains.last_edge)
     members, transfers = collectives.member.tolist(), collectives.transfer.tolist()
     first_member = collectives.first_member.tolist()
     entered, last = [-1] * (len(first_member) - 1), [-1] * (len(first_member) - 1)
     own_wait, own_work, awaited_chain = cells(threads.own_wait), cells(threads.own_work), cells(threads.chain)
     other_wait, other_work = cells(threads.other_wait), cells(threads.other_work)
     thread_begin = cells(threads.thread_begin)
+    single, single_lag = _single_edges(chains)
     columns = (
-        chains.stream, chains.stream_lag, chains.edge, chains.last_edge, chains.launch, chains.launch_work,
-        chains.rest, chains.duration + chains.stream_ns, chains.launch_ns, chains.collective,
+        chains.stream, chains.stream_lag, single, single_lag, chains.launch, chains.launch_work, chains.rest,
+        chains.duration + chains.stream_ns, chains.launch_ns, chains.collective,
     )  # fmt: skip
     for block in range(0, len(order), _BLOCK_EVENTS):
         check()
@@ -122,14 +124,18 @@ def time_events(  # noqa: C901, PLR0912, PLR0915  one loop over millions of even
                     moment = max(moment, resumed[near] + other_work[event])
                 resumed[event] = moment
             elif event < waits + count:
-                chain, stream, lag, since, until, launch, work, rest, own_ns, launch_ns, number = next(timed_chains)
+                chain, stream, lag, near, edge_ns, launch, work, rest, own_ns, launch_ns, number = next(timed_chains)
                 moment, why = NONE, 0
                 if stream >= 0:
                     moment, why = ends[stream] + lag, BY_STREAM
-                for edge in range(since, until):
-                    if (at := ends[edge_chain[edge]] + edge_lag[edge]) > moment:
+                if near >= 0:
+                    if (at := ends[near] + edge_ns) > moment:
                         moment, why = at, BY_EVENT
-                        chosen_edges[chain] = edge
+                elif near == _SEVERAL:
+                    for edge in range(first_edge[chain], last_edge[chain]):
+                        if (at := ends[edge_chain[edge]] + edge_lag[edge]) > moment:
+                            moment, why = at, BY_EVENT
+                            chosen_edges[chain] = edge
                 if launch >= 0 and (at := resumed[launch] + work) > moment:
                     moment, why = at, BY_LAUNCH
                 if why:
@@ -151,8 +157,22 @@ def time_events(  # noqa: C901, PLR0912, PLR0915  one loop over millions of even
                 moment = entered[number]
                 for place in range(since, until):
                     chain = members[place]
-                    ends[chain] = max(begins[chain], moment + transfers[place])
+                    at, begin = moment + transfers[place], begins[chain]
+                    ends[chain] = at if at > begin else begin
     return EventTimes(
         new_moments, new_start, new_end,
         np.frombuffer(causes, np.int8), edges, np.array(entered, np.int64), np.array(last, np.int64),
     )  # fmt: skip
+
+
+_SEVERAL = -2
+
+
+def _single_edges(chains: ChainWaits) -> tuple[Array, Array]:
+    """Return the chain that each chain waits for by its only edge, and its lag; of none -1, of more _SEVERAL."""
+    count = chains.last_edge - chains.edge
+    is_single = count == 1
+    chain, lag = np.where(count > 1, _SEVERAL, -1), np.zeros(len(count), dtype=np.int64)
+    edge = chains.edge[is_single]
+    chain[is_single], lag[is_single] = chains.edge_chain[edge], chains.edge_lag[edge]
+    return chain, lag
