@@ -92,6 +92,14 @@
 -- next = "kernel_summary"
 -- text = "[{where}: ]one kernel, {longest_kernel}, computes for {longest_kernel_ns of window_ns} of the window."
 -- advice = "Whether it can be faster, its place under the roofline shows: profile it by ncu."
+-- [[report.findings]]
+-- when = "class in ('elementwise', 'copy') and layout_ns = 0 and dur_ns > 0.2 * nullif(window_ns, 0)"
+-- by = "dur_ns"
+-- cost = { ns = "dur_ns", rows = "class in ('elementwise', 'copy') and layout_ns = 0", adds = ["class"], topics = ["kernels"], detail = 1, ranked = false }
+-- next = "op_kernels"
+-- text = "[{where}: ]{kernels} kernels of class {class} take {dur_ns of kernel_sum_ns} of the kernel time."
+-- every = "{where}: kernels of class {class} take {dur_ns of kernel_sum_ns} of the kernel time."
+-- advice = "Each reads from memory what another kernel wrote. What fusing them saves is not recorded: a trace does not show which of them work on the same data. Record the run with `torch.compile`, and compare the two."
 -- ///
 with activity as not materialized (  -- each use reads only its own columns
     select run, source, rank, device, start_ns, end_ns

@@ -454,6 +454,26 @@ def test_findings_are_ranked_by_what_a_step_gains_also_within_the_thresholds_and
     assert "not listed" not in "\n".join(summary_lines([job], 100, most_leads=None))
 
 
+def test_elementwise_kernels_are_noted_for_what_fusing_saves_is_not_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 1,000 ns, 2 kernels add for 300; copies take 200, which is not more than a fifth."""
+    names = ("gpu_breakdown", "kernel_class_share")
+    monkeypatch.setattr(summarize_module, "needed_queries", lambda: [library()[name] for name in names])
+    add, copy = (
+        f"void at::native::vectorized_elementwise_kernel<4, at::native::{functor}>(int)"
+        for functor in ("CUDAFunctor_add<float>", "direct_copy_kernel_cuda")
+    )
+    rows = [(0, 100, add), (100, 200, add), (300, 200, copy), (500, 500, "ampere_sgemm_32x32")]
+    kernels = [KERNEL | {"name": name, "start_ns": start, "dur_ns": dur_ns} for start, dur_ns, name in rows]
+    (found,) = summarize(build_store(tmp_path / "lab", {"kernels": kernels}))
+    (note,) = (each for each in found.unranked if "fusing" in each.advice)
+    assert plain_text(note.sentence) == (
+        "2 kernels of class elementwise take 30.00 % (300 ns of 1.000 µs) of the kernel time."
+    )
+    assert note.rest == pytest.approx(0.3)
+
+
 def test_a_limit_bounds_the_findings_of_texts_and_of_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ("gpu_breakdown", "idle_causes", "kernel_class_share")
     monkeypatch.setattr(summarize_module, "needed_queries", lambda: [library()[name] for name in names])
