@@ -3,7 +3,8 @@
 -- those of Python and ops; with --by python those of Python alone, with --by module the nn.Modules among them. `own` adds
 -- up to the whole: of the CPU the durations of all outermost frames (a call that ends after the one that it began in is
 -- outermost, too), of the GPU those of all GPU rows, of memory all bytes allocated. Time on the CPU is wall time: a call that
--- waits for the GPU, a lock or data costs as long as one that works. A GPU row belongs to the innermost frame at its launch, and a kernel that a graph replays to that of its capture (see graph_replays). One that a backward op
+-- waits for the GPU, a lock or data costs as long as one that works, and threads that sleep, as those of data loaders, add up:
+-- `is_wait` marks frames that only wait. A GPU row belongs to the innermost frame at its launch, and a kernel that a graph replays to that of its capture (see graph_replays). One that a backward op
 -- launched on a thread without frames belongs to the stack of its forward op, by autograd's sequence number, below a frame
 -- `(backward)`; what has no frame at all is in `(no frame)`. Addresses of objects in names are left out. `tracelab export
 -- --collapsed` and `--speedscope` write the stacks for other tools.
@@ -32,6 +33,7 @@
 -- calls = "Calls of the frame; NULL of (backward), of (no frame), and of what is below (backward). Of kernels that graphs replay those in the capture; of the GPU with --scope-by execution those of the whole recording."
 -- of_whole_ratio = "total / whole."
 -- whole = "own of all nodes of the run and rank, added up."
+-- is_wait = "Whether the frame itself only waits: for a lock, a time, a process, or data of a pipe, socket or queue."
 -- ///
 with recursive replayed as materialized (
     from known_replays($run, $rank, $captures_from) where $measure = 'gpu'
@@ -207,7 +209,8 @@ select
     as_bigint(n.total) as total,
     n.calls,
     n.total / nullif(n.whole, 0) as of_whole_ratio,
-    as_bigint(n.whole) as whole
+    as_bigint(n.whole) as whole,
+    is_waiting_frame(n.frame) as is_wait
 from numbered as n
 left join numbered as p
     on n.run = p.run and n.rank = p.rank and n.is_backward = p.is_backward and n.node is not null

@@ -137,6 +137,13 @@ create or replace macro is_program_frame(name) as
     and not regexp_matches(name, '^<|(^|/)(torch|triton|_?distutils|concurrent|asyncio|importlib|multiprocessing)/')
     and not regexp_matches(name, '(^|/)(threading|contextlib|functools|runpy|inspect|typing|queue|weakref|abc|enum|copy)\.py\(');
 
+-- is_waiting_frame(name): whether a Python frame or built-in function does nothing until a lock, a time, a process, or data of a
+-- pipe, socket or queue comes.
+create or replace macro is_waiting_frame(name) as
+    regexp_matches(name, '^<built-in method (acquire of _(thread|multiprocessing)|poll of select|(recv|recv_into|accept) of (_socket\.)?socket|get of _queue|join of _thread)\b')
+    or regexp_matches(name, '^<built-in function (sleep|select|poll|read|waitpid|wait4)>')
+    or regexp_matches(name, '(^|/)(threading\.py\(\d+\): (wait|_wait_for_tstate_lock)|selectors\.py\(\d+\): select)$');
+
 -- program_frames(of_run, of_rank, replays): frames of the program, numbered: of this run and rank, in a scope or not, and where
 -- known_replays() were captured.
 create or replace macro program_frames(of_run, of_rank, replays) as table

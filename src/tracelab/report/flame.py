@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from tracelab.export.stacks import MEASURES
+from tracelab.output.labels import Quantity, format_scaled
 from tracelab.report.answers import ReportSession
 from tracelab.report.html import Section, escape_text, render_prose
 from tracelab.report.summary.lead import RunLeads
@@ -36,7 +37,7 @@ def render_flame(session: ReportSession, leads: RunLeads | None = None) -> Secti
     body = [
         '<article class=part id="stacks"><h3>Stacks</h3>',
         f"<p>{render_prose(_EXPLAINED)}</p>",
-        *(_figure(place, figure) for place, figure in enumerate(figures)),
+        *(_figure(place, figure) + _waiting_note(figure) for place, figure in enumerate(figures)),
         _omission_note(len(ranks)),
         *(_table(figure) for figure in figures),
         "</article>",
@@ -88,6 +89,8 @@ def _figure_data(session: ReportSession, run: str, rank: int) -> dict[str, Any]:
             words, unit = MEASURES[measure]
             title = words if by == "stack" else f"{words}, by {by}"
             measures.append({"measure": measure, "by": by, "title": title, "unit": _UNITS[unit]} | embed_tree(table))
+            if (measure, by) == ("cpu", "stack"):
+                measures[-1] |= {"waits": sum_waits(table)}
     return {"run": run, "rank": rank, "measures": measures}
 
 
@@ -144,6 +147,31 @@ def _figure(place: int, figure: dict[str, Any]) -> str:
         f'aria-label="Flame graph of {title}"><h4>{title}</h4><div class="flame-drawing"></div>'
         "<figcaption class=hidden>The table below holds the frames that cost most.</figcaption></figure>"
     )
+
+
+def sum_waits(table: pa.Table) -> dict[str, int]:
+    """Return the time of each frame that only waits, longest first, by its name."""
+    waits: Counter[str] = Counter()
+    for row in table.select(["frame", "own", "is_wait"]).to_pylist():
+        if row["is_wait"]:
+            waits[row["frame"]] += row["own"]
+    return {frame: own for frame, own in waits.most_common() if own > 0}
+
+
+def _waiting_note(figure: dict[str, Any]) -> str:
+    """Render how much of the time on the CPU is that of threads that wait; the drawing has it, too."""
+    measure = figure["measures"][0]
+    waits: dict[str, int] = measure.get("waits", {})
+    if not waits:
+        return ""
+    waited, whole = sum(waits.values()), sum(measure["own"])
+    frame = next(iter(waits))
+    note = (
+        f"Of {format_scaled(whole, Quantity.DURATION)} on all threads, {format_scaled(waited, Quantity.DURATION)} "
+        f"({100 * waited / whole:.0f} %) are waits for locks, times, processes and data, most in {frame}: "
+        "threads of data loaders and monitors sleep there."
+    )
+    return f"<p class=cut>{escape_text(note)}</p>"
 
 
 def _omission_note(runs: int) -> str:
