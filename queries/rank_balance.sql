@@ -63,12 +63,7 @@ spans as materialized (  -- of two processes of a rank the one that begins a ste
     group by l.lane, l.run, l.rank, s.step
 ),
 cuts as materialized (
-    select lane, at_ns, row_number() over (order by lane, at_ns desc) as cell
-    from (
-        select lane, start_ns as at_ns from spans
-        union
-        select lane, end_ns from spans
-    )
+    from cuts_at('spans')
 ),
 other_cpu_layers as (
     from cpu_layers where not in_scope

@@ -54,12 +54,7 @@ windows_of_steps as materialized (  -- of two processes of a rank the one that b
     group by l.lane, l.run, l.rank, s.step
 ),
 cuts as materialized (
-    select lane, at_ns, row_number() over (order by lane, at_ns desc) as cell
-    from (
-        select lane, start_ns as at_ns from windows_of_steps
-        union
-        select lane, end_ns from windows_of_steps
-    )
+    from cuts_at('windows_of_steps')
 ),
 work as (
     from layer_rows('executions', 'lanes')

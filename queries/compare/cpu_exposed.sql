@@ -30,12 +30,7 @@ spans as materialized (
     where s.step is not null and s.end_ns > s.start_ns
 ),
 cuts as materialized (
-    select lane, at_ns, row_number() over (order by lane, at_ns desc) as cell
-    from (
-        select lane, start_ns as at_ns from spans
-        union
-        select lane, end_ns from spans
-    )
+    from cuts_at('spans')
 )
 select s.run, s.rank, s.step_id, as_bigint(coalesce(t.exposed_comm_ns, 0)) as exposed_comm_ns
 from spans as s

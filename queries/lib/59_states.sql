@@ -84,6 +84,15 @@ from lane_states('_even_rows', '_even_cuts')
 union all
 from lane_states('_odd_rows', '_odd_cuts');
 
+-- cuts_at(spans): the starts and ends of spans (lane, start_ns, end_ns) as cuts of states().
+create or replace macro cuts_at(spans) as table
+select lane, at_ns, row_number() over (order by lane, at_ns desc) as cell
+from (
+    select lane, start_ns as at_ns from query_table(spans)
+    union
+    select lane, end_ns from query_table(spans)
+);
+
 -- layer_rows(executions, lanes): the kernels, copies, memsets and graphs of some lanes (lane, run, source, rank, device) as
 -- layer_times() takes them: layer 0 is compute, 1 communication, 2 copies and memsets, from 3 on the same of rows outside of the
 -- scope. `executions` are rows of gpu_activity with their kind as `part`.

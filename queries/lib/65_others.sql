@@ -83,6 +83,21 @@ left join _launched as c on g.run = c.run and g.source = c.source and g.correlat
 left join _linked_sources as s on g.run = s.run and g.source = s.source
 where has_valid_interval(g.start_ns, g.end_ns);
 
+-- hta_compute_outside(calls, marks, with_last, linked_only, doubles): the compute among hta_rows() of what a scope leaves out.
+create or replace macro hta_compute_outside(calls, marks, with_last, linked_only, doubles) as table
+with _other_rows as not materialized (
+    select run, source, rank, kind, name, correlation, start_ns, end_ns
+    from out_of_scope_activity
+    where kind in ('kernel', 'graph')
+    union all
+    select run, source, rank, 'sync', kind, correlation, start_ns, end_ns
+    from left_out_syncs
+    where hta_has_stream(kind, stream, args)
+)
+select run, source, rank, device, start_ns, end_ns
+from hta_rows('_other_rows', calls, marks, with_last, linked_only, doubles)
+where is_used and (kind = 'graph' or hta_is_compute(name));
+
 -- hta_busy(relation): the measure of a union of such rows as HTA adds it up. A row is one run and rank. An event within one
 -- microsecond ends before it starts there; where no other row covers it, HTA takes what it lacks off the sum.
 create or replace macro hta_busy(relation) as table

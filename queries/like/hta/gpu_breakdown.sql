@@ -69,19 +69,9 @@ compute as (
     from used
     where kind = 'graph' or (kind in ('kernel', 'op', 'sync') and hta_is_compute(name))
 ),
-other_rows as not materialized (
-    select run, source, rank, kind, name, correlation, start_ns, end_ns
-    from out_of_scope_activity
-    where kind in ('kernel', 'graph') and matches(run, $run) and matches(rank, $rank)
-    union all
-    select run, source, rank, 'sync', kind, correlation, start_ns, end_ns
-    from left_out_syncs
-    where hta_has_stream(kind, stream, args) and matches(run, $run) and matches(rank, $rank)
-),
 other_compute as materialized (
-    select run, source, rank, device, start_ns, end_ns
-    from hta_rows('other_rows', 'calls', 'marks', $include_last_profiler_step, $linked_only, $doubles)
-    where is_used and (kind = 'graph' or hta_is_compute(name))
+    from hta_compute_outside('calls', 'marks', $include_last_profiler_step, $linked_only, $doubles)
+    where matches(run, $run) and matches(rank, $rank)
 ),
 used_beside as (  -- mostly none: then nothing is swept
     select run, source, rank, device, start_ns, end_ns from used semi join other_compute using (run, source, rank)

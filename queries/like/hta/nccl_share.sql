@@ -44,26 +44,13 @@ marks as (  -- of steps in the scope, on all streams
 judged as materialized (
     from hta_rows('gpu', 'calls', 'marks', $include_last_profiler_step, $linked_only, $doubles)
 ),
-other_rows as not materialized (
-    select run, source, rank, kind, name, correlation, start_ns, end_ns
-    from out_of_scope_activity
-    where kind in ('kernel', 'graph') and matches(run, $run) and matches(rank, $rank)
-    union all
-    select run, source, rank, 'sync', kind, correlation, start_ns, end_ns
-    from left_out_syncs
-    where hta_has_stream(kind, stream, args) and matches(run, $run) and matches(rank, $rank)
-),
-other_compute as (
-    select run, source, rank, device, start_ns, end_ns
-    from hta_rows('other_rows', 'calls', 'marks', $include_last_profiler_step, $linked_only, $doubles)
-    where is_used and (kind = 'graph' or hta_is_compute(name))
-),
 compute as (
     select run, source, rank, device, start_ns, end_ns
     from judged
     where is_used and (kind = 'graph' or hta_is_compute(name))
     union all
-    from other_compute
+    from hta_compute_outside('calls', 'marks', $include_last_profiler_step, $linked_only, $doubles)
+    where matches(run, $run) and matches(rank, $rank)
 ),
 communication as (
     select run, source, rank, device, start_ns, end_ns from judged where is_used and hta_is_comm(name)
