@@ -10,8 +10,8 @@
 -- do not communicate, gpu all rows of GPUs. With a step only its rows change, and the times are those of the step. The gain is
 -- at most what the change removes from the path, and less where another path takes over. Order and contention stay as
 -- recorded. The answer is refused where a replay without a change misses the recorded window by more than 1 %, or where
--- nothing recorded shows what threads did in over 20 % of it (see critical_path), for their waits would count as work, or
--- where over 20 % of the path after the change is silence of threads that run no op.
+-- nothing recorded shows what threads did, or what GPUs waited for, in over 20 % of it (see critical_path), for these waits
+-- would count as work, or where over 20 % more of the path after the change is silence of threads that run no op.
 -- /// query
 -- title = "What if"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches", "ops", "api_calls"]

@@ -1,10 +1,11 @@
 """Measure the time on a path in which nothing recorded shows what a thread did, and state what to record."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tracelab.paths.graph import Graph
+from tracelab.paths.nodes import GAP
 from tracelab.paths.walk import CPU_CLASSES, Path, node_classes
 
 LARGEST_RATIO = 0.2
@@ -13,15 +14,16 @@ LARGEST_RATIO = 0.2
 
 @dataclass(frozen=True)
 class UnexplainedTime:
-    """Time of threads on a path: silent ones may have worked or waited, blocked ones waited for what is unknown."""
+    """Time on a path: silent threads may have worked or waited, blocked ones and GPUs waited for what is unknown."""
 
     silent_ns: int
     blocked_ns: int
+    gap_ns: int = 0
 
     @property
     def total_ns(self) -> int:
-        """Return the sum of both."""
-        return self.silent_ns + self.blocked_ns
+        """Return the sum."""
+        return self.silent_ns + self.blocked_ns + self.gap_ns
 
     def describe(self, window_ns: int) -> str | None:
         """Return the shares of a window and what to record, None where there is no such time."""
@@ -37,6 +39,11 @@ class UnexplainedTime:
                 f"in {100 * self.blocked_ns / window_ns:.0f} % a thread waited in a call of the operating system, and "
                 "what ended the wait is not recorded"
             )
+        if self.gap_ns:
+            parts.append(
+                f"in {100 * self.gap_ns / window_ns:.0f} % a GPU waited, and for what is not recorded: record "
+                "synchronization (torch.profiler with enable_cuda_sync_events, nsys with --cuda-event-trace=true)"
+            )
         return "; ".join(parts) or None
 
 
@@ -51,24 +58,34 @@ def measure_unexplained(graph: Graph, path: Path) -> UnexplainedTime:
     return UnexplainedTime(int(spent[~is_blocked].sum()), int(spent[is_blocked].sum()))
 
 
-def refuse_changed(graph: Graph, path: Path, window_ns: int) -> str | None:
-    """Return why a replay of a change proves nothing, if so: its path leads through threads that only wait for others.
+def measure_unreplayable(graph: Graph, path: Path) -> UnexplainedTime:
+    """Return the unexplained time on a path with that in which GPUs wait for what is not recorded."""
+    gap_ns = int((path.end - path.start)[path.gap == GAP["unknown"]].sum())
+    return replace(measure_unexplained(graph, path), gap_ns=gap_ns)
 
-    A thread without any op, beside others with ops, may pin memory or watch: its silence is a wait for what is not
-    recorded, and a replay keeps it as if it were work.
+
+def measure_helpers(graph: Graph, path: Path) -> int:
+    """Return the time on a path in which threads without any op, beside others with ops, are silent.
+
+    Such a thread pins memory or watches: it waits for what is not recorded, and a replay keeps its silence as work.
     """
     cpu = graph.recording.cpu
     has_op = np.zeros(len(cpu.tid_of_lane), dtype=bool)
     has_op[cpu.lane[cpu.of_kind("op")]] = True
     if not has_op.any():
-        return None
+        return 0
     own = np.flatnonzero((path.node < graph.gpu_from) & (path.gap == 0))
     nodes = path.node[own]
     helping = graph.is_silent[nodes] & ~has_op[graph.segments.thread[nodes]]
-    helping_ns = int((path.end - path.start)[own[helping]].sum())
-    if helping_ns <= LARGEST_RATIO * window_ns:
+    return int((path.end - path.start)[own[helping]].sum())
+
+
+def refuse_changed(before_ns: int, after_ns: int, window_ns: int) -> str | None:
+    """Return why a replay proves nothing, if so: from `measure_helpers` before and after a change, and the window."""
+    added_ns = after_ns - before_ns
+    if added_ns <= LARGEST_RATIO * window_ns:
         return None
     return (
-        f"after the change {100 * helping_ns / window_ns:.0f} % of the path is silence of threads that run no op, such "
-        "as one that pins memory: what they wait for is not recorded"
+        f"after the change {100 * added_ns / window_ns:.0f} % more of the path is silence of threads that run no op, "
+        "such as one that pins memory: what they wait for is not recorded"
     )

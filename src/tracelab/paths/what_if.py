@@ -18,7 +18,13 @@ from tracelab.paths.on_time import shorten_late_work
 from tracelab.paths.recording import Relations
 from tracelab.paths.replay import Change, Replay, no_change
 from tracelab.paths.steps import find_step_marks
-from tracelab.paths.unexplained import LARGEST_RATIO, UnexplainedTime, measure_unexplained, refuse_changed
+from tracelab.paths.unexplained import (
+    LARGEST_RATIO,
+    UnexplainedTime,
+    measure_helpers,
+    measure_unreplayable,
+    refuse_changed,
+)
 from tracelab.paths.walk import Path, class_names, classify, node_classes, walk_back, whole_window
 
 Params = Mapping[str, str | int | float | bool | None]
@@ -62,7 +68,7 @@ def compute_what_if(relations: Relations, params: Params, check: Callable[[], No
     replayed = window if unchanged.is_exact() else find_window(unchanged.run(check))
     replayed_ns = replayed.end - replayed.start
     path = walk_back(graph, window, check)
-    before, unexplained = path_totals(graph, path), measure_unexplained(graph, path)
+    before, unexplained = path_totals(graph, path), measure_unreplayable(graph, path)
     reason = refuse(params, relations, chosen, window_ns, replayed_ns, unexplained)
     after: Counter[str] = Counter()
     after_ns = None
@@ -70,7 +76,8 @@ def compute_what_if(relations: Relations, params: Params, check: Callable[[], No
         changed = unchanged.with_change(plan_change(graph, params, chosen)).run(check)
         moved = find_window(changed)
         moved_path = walk_back(changed, moved, check)
-        reason = refuse_changed(changed, moved_path, moved.end - moved.start)
+        helped_ns = measure_helpers(graph, path), measure_helpers(changed, moved_path)
+        reason = refuse_changed(*helped_ns, moved.end - moved.start)
     if reason is None:
         after_ns, after = moved.end - moved.start, path_totals(changed, moved_path)
     classes = sorted(before.keys() | after.keys())
