@@ -57,7 +57,6 @@ def workload(settings: Settings) -> Callable[[], Iterator[tuple[str, int]]]:
         network.compile(mode=settings.compile_mode)
     prompts = torch.randint(network.size.vocabulary, (count, settings.prompt)).to(settings.device)  # alike on all ranks
     cache = Cache(settings.prompt + settings.output - 1)
-
     likeliest_next = torch.no_grad()(lambda tokens: network(tokens, cache=cache).argmax(-1))
 
     def step() -> Iterator[tuple[str, int]]:

@@ -26,7 +26,7 @@ def check_effects(settings: Settings, workload: Workload) -> None:
         have, them = ("has", "it") if len(unread) == 1 else ("have", "them")
         reason = "does not read" if workload.trains else "trains no model and does not read"
         raise UsageError(f"{names} {have} no effect: {workload.name} {reason} {them}; remove {them}")
-    if settings.parallel not in _find_parallelisms(workload):
+    if settings.parallel in set(PARALLELISMS) - set(_find_parallelisms(workload)):
         raise UsageError(
             f"--parallel {settings.parallel} has no effect: {workload.name} trains no model that it could distribute; "
             "use --parallel ddp, which runs the workload in each rank"
