@@ -64,6 +64,8 @@ def test_a_summary_of_many_runs_takes_no_more_statements_than_one_of_two(
     of_few = len(statements)
     together = summarize(many)
     assert len(statements) == 2 * of_few
+    assert summarize(few, tuple(f"run {at}" for at in range(5))) == summarize(few)  # once for all, not for each run
+    assert len(statements) == 4 * of_few
     assert replace(together[4], settings=None) == alone
     shares = {each.run: each.leads[0].share for each in together if each.leads}
     assert shares == {f"run {at}": pytest.approx(at / (8 + at)) for at in range(1, 7)}

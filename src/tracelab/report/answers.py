@@ -70,6 +70,8 @@ class ReportSession:
     """The scope that was requested, an empty one for whole recordings; None for all but program starts."""
     starts: Mapping[str, ProgramStart] = field(default_factory=dict)
     """The recorded starts of programs by run."""
+    has_all_runs: bool = False
+    """Whether the selected runs are all of the store: then a query runs once for all of them."""
     all_findings: bool = False
     """Whether rows within the threshold of a rule have findings, too, from the least share of the measured time on."""
 
@@ -113,7 +115,7 @@ class ReportSession:
         return self.run(library.library()[name], values)
 
     def run(self, query: Query, values: Mapping[str, Value]) -> Answer:
-        """Run a loaded query, once per selected run if it has a run parameter."""
+        """Run a loaded query, once per selected run if it has a run parameter and the store has other runs."""
         run_params = [param.name for param in query.params if param.type == "run"]
         if run_params and self.runs and len(self.runs) != len(run_params):
             reason = f"{query.name} takes {len(run_params)} runs; name so many with --run"
@@ -219,7 +221,7 @@ class ReportSession:
         run_params = [param.name for param in query.params if param.type == "run"]
         if run_params and len(self.runs) == len(run_params):
             return [dict(zip(run_params, self.runs, strict=True))]
-        if "run" in names and self.runs:
+        if "run" in names and self.runs and not self.has_all_runs:
             return [{"run": run} for run in self.runs]
         if "sweep" in names and self.runs:
             return [{"sweep": sweep} for sweep in self._sweeps()]
@@ -270,7 +272,9 @@ def open_report_session(
             con = opened.enter_context(session.connect(store, alignment=alignment, mask=mask))
         con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
         names = tuple(sorted(set(runs) or known))
-        yield ReportSession(con, store, tuple(dict.fromkeys(runs)), names, alignment, mask, scope, starts)
+        selected = tuple(dict.fromkeys(runs))
+        has_all_runs = selected == tuple(known)  # in another order answers list the first named run first
+        yield ReportSession(con, store, selected, names, alignment, mask, scope, starts, has_all_runs)
 
 
 def _drop_shown_runs(answer: pa.Table, run: Value, selected: Collection[str], before: Iterable[pa.Table]) -> pa.Table:
