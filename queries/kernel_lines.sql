@@ -13,7 +13,7 @@
 -- show = ["run", "rank", "line", "kernel", "kernels", "dur_ns", "of_kernel_sum_ratio"]
 -- chart = { kind = "bars", x = "line", y = ["dur_ns"], by = "run" }
 -- hints = [
---     { when = "misses_captures($run, $rank, $captures_from)", text = "kernels of graphs have no op: their capture is in no run that was read; ingest it, and name its run with --captures-from" },
+--     { when = "misses_captures($run, $rank, $captures_from)", text = "kernels of graphs have no op: no run that was read has their capture; graph_replays finds the run that does: name it with --captures-from" },
 --     { when = "not exists (from python_frames where matches(run, $run) and matches(rank, $rank))", text = "no line is known: no Python frames are recorded, and call stacks in arguments of ops are not read; record frames with with_stack=True of the PyTorch profiler" },
 -- ]
 -- [params]

@@ -17,7 +17,7 @@
 -- show = ["run", "rank", "module", "phase", "calls", "forward_ns", "backward_ns", "recompute_ns", "exposed_comm_ns", "of_gpu_activity_ratio"]
 -- chart = { kind = "bars", x = "module", y = ["own_ns"], by = "run" }
 -- hints = [
---     { when = "misses_captures($run, $rank, $captures_from)", text = "kernels of graphs have no op: their capture is in no run that was read; ingest it, and name its run with --captures-from" },
+--     { when = "misses_captures($run, $rank, $captures_from)", text = "kernels of graphs have no op: no run that was read has their capture; graph_replays finds the run that does: name it with --captures-from" },
 --     { when = "not exists (from module_frames($run, $rank))", text = "no module is recorded; record modules with with_stack=True of the PyTorch profiler, or under nsys push an NVTX range around each" },
 -- ]
 -- [params]

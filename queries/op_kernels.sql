@@ -11,7 +11,7 @@
 -- show = ["run", "rank", "op", "forward_op", "kernel", "calls", "dur_ns", "of_kernel_sum_ratio"]
 -- chart = { kind = "bars", x = "op", y = ["dur_ns"], by = "run" }
 -- hints = [
---     { when = "misses_captures($run, $rank, $captures_from)", text = "kernels of graphs have no op: their capture is in no run that was read; ingest it, and name its run with --captures-from" },
+--     { when = "misses_captures($run, $rank, $captures_from)", text = "kernels of graphs have no op: no run that was read has their capture; graph_replays finds the run that does: name it with --captures-from" },
 -- ]
 -- [params]
 -- common = ["run", "rank", "device"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -81,6 +81,7 @@ class Lab:
         `like="hta"` applies the definition of another tool, where the library has it.
         """
         query = library.find(name, like)
+        _check_scope_words(query, params)
         mask = self.row_mask(query, params)
         table = replace(self, scope=mask).run_query(query, params)
         return Result(table, query.title, query.show, notes=tuple(mask.describe(table.num_rows)) if mask else ())
@@ -458,6 +459,18 @@ def _check_run_names(*names: object) -> tuple[str, ...]:
             )
         checked.append(name)
     return tuple(checked)
+
+
+def _check_scope_words(query: spec.Query, params: Mapping[str, spec.Value]) -> None:
+    """Raise UsageError for a word of `scoped` among the parameters of a query that has no such parameter."""
+    from tracelab.store.scope.request import Scope
+
+    own = {name for each in query.params for name in (each.name, f"{each.name}_")}
+    if words := {each.name for each in fields(Scope)} & params.keys() - own:
+        given = ", ".join(f"{name}={params[name]!r}" for name in sorted(words))
+        raise UsageError(
+            f"{query.name} has no parameter {min(words)!r}; choose rows with lab.scoped({given}).query(...)"
+        )
 
 
 def _takes_scope(query: spec.Query, params: Mapping[str, spec.Value]) -> bool:

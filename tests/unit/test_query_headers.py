@@ -355,6 +355,7 @@ def test_unknown_query_names_the_nearest() -> None:
     ("word", "suggested"),
     [
         ("flame_graph", "'stacks'"),
+        ("flamegraph", "'stacks'"),
         ("graph_breaks", "'compiled_regions'"),
         ("torch_compile", "'compiled_regions'"),
         ("vllm", "'serving_phases' or 'serving_steps'"),

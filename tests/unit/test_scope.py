@@ -1,6 +1,7 @@
 """Sessions restricted to a part of a recording: their views have only its rows, whatever reads them."""
 
 import random
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,12 @@ def test_rows_of_a_cpu_count_where_they_begin(two_steps: Path, scope: dict[str, 
     lab = Lab(two_steps).scoped(**scope)
     columns = ", ".join(f"(select count(*) from {table}) as {table}" for table in counts)
     assert lab.sql(f"select {columns}").to_pylist() == [counts]
+
+
+def test_words_of_a_scope_among_the_parameters_of_a_query_name_scoped(two_steps: Path) -> None:
+    message = "kernel_summary has no parameter 'steps'; choose rows with lab.scoped(steps='1', within='x').query(...)"
+    with pytest.raises(UsageError, match=re.escape(message)):
+        Lab(two_steps).query("kernel_summary", steps="1", within="x")
 
 
 # Two processes of rank 0, and one of rank 1: the first records its start, to 100.

@@ -103,7 +103,7 @@ def _suggest(name: str, known: Mapping[str, Query]) -> list[str]:
 
 def _relevance(words: list[re.Pattern[str]], query: Query) -> int:
     """Return which of prose, columns, title and name have all words, as bits: the name counts more than the others."""
-    texts = (query.prose, " ".join(query.columns), query.title, query.name)
+    texts = (query.prose, " ".join(query.columns), f"{query.title} {query.title.replace(' ', '')}", query.name)
     return sum(all(word.search(text.lower()) for word in words) << place for place, text in enumerate(texts))
 
 
