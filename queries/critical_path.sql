@@ -8,7 +8,8 @@
 -- thread is unknown too, where it recorded neither op nor call for over 100 us in a process without recorded ops and calls of
 -- the operating system (nsys --trace=osrt), for then it may have worked or waited; or where it waited in such a call, and what
 -- ended that is not recorded. Above a share of 20 % unknown bound_by is NULL: the sums are exact, but what is behind the unknown
--- part may be anything. It also is NULL where the clocks of CPU and GPU are apart, because the path passes from one to the other.
+-- part may be anything. It also is NULL where the clocks of CPU and GPU are apart, because the path passes from one to the other: where in a process
+-- most synchronizations return over a millisecond before their work ends, or most GPU rows begin as long before their launch.
 -- /// query
 -- title = "Critical path"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches", "ops", "api_calls"]
@@ -75,9 +76,6 @@ groups as (
     where class <> 'unknown'
     group by all
 ),
-apart as materialized (
-    select distinct run from processes_apart($run, $rank)
-),
 largest as (
     select run, arg_max(bound_by, (dur_ns, bound_by)) as bound_by from groups group by run
 )
@@ -89,10 +87,9 @@ select
     r.window_ns,
     r.unknown_ns,
     r.unknown_ns / nullif(r.window_ns, 0) as unknown_ratio,
-    case when r.unknown_ns <= 0.2 * r.window_ns and t.run not in (from apart) then l.bound_by end as bound_by,
+    case when r.unknown_ns <= 0.2 * r.window_ns and r.clocks_reason is null then l.bound_by end as bound_by,
     case
-        when t.run in (from apart)
-            then 'the clocks of CPU and GPU are apart, as synchronizations return before their work ends, so what a launch or a synchronization waits for is not known'
+        when r.clocks_reason is not null then r.clocks_reason
         when r.unknown_ns > 0.2 * r.window_ns
             then concat(
                 format('what the path waited for is unknown in {:.0f} % of the window, over 20 %', 100 * r.unknown_ns / r.window_ns),

@@ -11,7 +11,8 @@
 -- at most what the change removes from the path, and less where another path takes over. Order and contention stay as
 -- recorded. The answer is refused where a replay without a change misses the recorded window by more than 1 %, or where
 -- nothing recorded shows what threads did, or what GPUs waited for, in over 20 % of it (see critical_path), for these waits
--- would count as work, or where over 20 % more of the path after the change is silence of threads that run no op.
+-- would count as work, or where over 20 % more of the path after the change is silence of threads that run no op; and where the
+-- clocks of CPU and GPU are apart (see critical_path).
 -- /// query
 -- title = "What if"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches", "ops", "api_calls"]

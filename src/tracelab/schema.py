@@ -738,6 +738,7 @@ _PATH_RELATIONS = {
     "cpu": "from path_cpu_rows($run)",
     "syncs": "from path_syncs($run)",
     "steps": "from path_steps($run, $step_name)",
+    "apart": "select rank from processes_apart($run, null)",
 }
 _STEP_NAME = r"(?i)^(profiler)?step\s*#?\s*\d+$"
 
@@ -804,6 +805,7 @@ COMPUTATIONS: tuple[Computation, ...] = (
                         "what they waited for.",
                     ),
                     ("unexplained_reason", "text", "Which part of the window that is, and what to record; else NULL."),
+                    ("clocks_reason", "text", "What shows that the clocks of CPU and GPU are apart; else NULL."),
                 ),
             ),
         ),

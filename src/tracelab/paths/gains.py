@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
+from tracelab.paths.clocks import refuse_clocks
 from tracelab.paths.columns import nullable_column, return_freed_memory, text_column
 from tracelab.paths.graph import build_graph
 from tracelab.paths.recording import Relations
@@ -39,13 +40,16 @@ def compute_gains(relations: Relations, params: Params, check: Callable[[], None
     replayed = window if unchanged.is_exact() else whole_window(unchanged.run(check))
     path = walk_back(graph, window, check)
     unexplained, helped_ns = measure_unreplayable(graph, path), measure_helpers(graph, path)
+    clocks_reason = refuse_clocks(graph, relations)
     changes = list(_parse_changes(str(params["changes"])))
     gains: list[int | None] = []
     reasons = []
     for change, rank in changes:
         values = {**NO_FILTERS, "change": change, "of_rank": rank}
         chosen = choose_nodes(graph, relations, values)
-        reasons.append(refuse(values, relations, chosen, window_ns, replayed.end - replayed.start, unexplained))
+        reasons.append(
+            clocks_reason or refuse(values, relations, chosen, window_ns, replayed.end - replayed.start, unexplained)
+        )
         gains.append(None)
         if reasons[-1] is None:
             changed = unchanged.with_change(plan_change(graph, values, chosen)).run(check)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tracelab.paths.clocks import refuse_clocks
 from tracelab.paths.columns import NONE, Array, nullable_column, number_column, text_column
 from tracelab.paths.graph import Graph, build_graph
 from tracelab.paths.nodes import CAUSES
@@ -47,7 +48,10 @@ def compute_paths(relations: Relations, params: Params, check: Callable[[], None
                 "unexplained_ns": unexplained.total_ns,
             }.items()
         }
-        | {"unexplained_reason": text_column([unexplained.describe(window.end - window.start)])}
+        | {
+            "unexplained_reason": text_column([unexplained.describe(window.end - window.start)]),
+            "clocks_reason": text_column([refuse_clocks(graph, relations)]),
+        }
     )
     return {"path_rows": rows, "path_runs": runs}
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracelab.errors import UsageError
+from tracelab.paths.clocks import refuse_clocks
 from tracelab.paths.columns import NONE, Array, nullable_column, return_freed_memory, text_column
 from tracelab.paths.graph import Graph, build_graph
 from tracelab.paths.modules import mark_modules, name_modules
@@ -69,7 +70,9 @@ def compute_what_if(relations: Relations, params: Params, check: Callable[[], No
     replayed_ns = replayed.end - replayed.start
     path = walk_back(graph, window, check)
     before, unexplained = path_totals(graph, path), measure_unreplayable(graph, path)
-    reason = refuse(params, relations, chosen, window_ns, replayed_ns, unexplained)
+    reason = refuse_clocks(graph, relations) or refuse(
+        params, relations, chosen, window_ns, replayed_ns, unexplained
+    )
     after: Counter[str] = Counter()
     after_ns = None
     if reason is None:
