@@ -20,8 +20,8 @@ def refuse_clocks(graph: Graph, relations: Relations) -> str | None:
         )
     if early_ns := measure_early_rows(graph):
         return (
-            f"the clocks of CPU and GPU are apart, as rows of GPUs begin {early_ns / 1e6:,.3f} ms (median) before their "
-            "launch, so what a launch or a synchronization waits for is not known"
+            f"the clocks of CPU and GPU are apart, as rows of GPUs begin {early_ns / 1e6:,.3f} ms (median) before "
+            "their launch, so what a launch or a synchronization waits for is not known"
         )
     return None
 

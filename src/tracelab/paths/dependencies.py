@@ -1,4 +1,4 @@
-"""Find what each row of a run waited for: launches, order of streams, events, synchronizing calls and other threads."""
+"""Find what each row of a run waited for: launches, order of streams, events and other threads."""
 
 import re
 from dataclasses import dataclass
@@ -7,19 +7,14 @@ from functools import cached_property
 import numpy as np
 
 from tracelab.paths.columns import NONE, Array, group_numbers, last_at_most
-from tracelab.paths.recording import CpuRows, GpuRows, Recording, Syncs
+from tracelab.paths.recording import CpuRows, GpuRows, Recording
 from tracelab.paths.threads import Segments
 
 CLOCK_NOISE_NS = 2_000
 """Overlap of rows that follow each other, by clocks of whole microseconds on both sides."""
-DEVICE_NOISE_NS = 100_000
-"""How much later than the call that waited for it a row may end, for a device's clock differs from the CPU's."""
 
-_SYNC = re.compile(r"(Device|Ctx|Context|Thread|Stream|Event|Queue)Synchronize")
-_COPY = re.compile(r"^(cuda|cu|hip)Memcpy")
 _WAIT = re.compile(r"StreamWaitEvent")
-_RECORD_ONE = {"Stream": "stream", "Queue": "stream", "Event": "event"}
-_NONE_OF_THEM = np.zeros(0, dtype=np.int64)
+NONE_OF_THEM = np.zeros(0, dtype=np.int64)
 STREAM_WAIT = "Stream Wait Event"
 
 
@@ -158,8 +153,8 @@ def _recorded_waits(
     """Find the row launched last before the event's record, and the first one launched behind the wait."""
     syncs = recording.syncs
     waits = np.flatnonzero(np.array([kind == STREAM_WAIT for kind in syncs.kinds])[syncs.kind])
-    time = _call_start(calls, syncs.key[waits], syncs.start[waits])
-    record = _call_start(calls, syncs.awaited_key[waits], time)
+    time = call_start(calls, syncs.key[waits], syncs.start[waits])
+    record = call_start(calls, syncs.awaited_key[waits], time)
     process, device = syncs.process[waits], syncs.device[waits]
     after = launches.first_on(streams.find(process, device, syncs.stream[waits]), time)
     before = launches.last_on(streams.find(process, device, syncs.awaited_stream[waits]), record)
@@ -190,7 +185,7 @@ def _inferred_waits(recording: Recording, launches: Launches, streams: Streams) 
     latest, before = np.full(len(waits), -1), np.full(len(waits), -1)
     of_process = places_by_process(cpu.processes(waits))
     for process, _, _, lane in streams.lanes:
-        own = of_process.get(process, _NONE_OF_THEM)
+        own = of_process.get(process, NONE_OF_THEM)
         row = launches.last_on(np.full(len(own), lane), cpu.start[waits[own]])
         ends = np.where(row >= 0, gpu.end[row], -1)
         better = (
@@ -210,7 +205,8 @@ def places_by_process(process: Array) -> dict[int, Array]:
     return dict(zip(numbers.tolist(), np.split(order, first[1:]), strict=True))
 
 
-def _call_start(calls: Calls, keys: Array, otherwise: Array) -> Array:
+def call_start(calls: Calls, keys: Array, otherwise: Array) -> Array:
+    """Return the start of each key's call, another time where there is none."""
     place = calls.find(keys)
     return np.where(place >= 0, calls.start[place], otherwise) if len(calls.start) else otherwise
 
@@ -232,88 +228,6 @@ def stream_order(gpu: GpuRows) -> Array:
         fits = (place >= 0) & (gpu.lane[ended] == gpu.lane[running]) & (ended < running)
         before[running] = np.where(fits, ended, -1)
     return before
-
-
-def awaited_by_calls(
-    recording: Recording, launches: Launches, calls: Calls, streams: Streams
-) -> tuple[Array, Array, Array]:
-    """Return the calls that wait, as CPU rows, those that waited for the GPU, and the GPU row that each waited for.
-
-    A call waited for a row that ended within it. A call of unknown stream or event waited for the last of the rows, of
-    all streams of the process, that were launched before it and ended within it.
-    """
-    gpu, cpu, syncs = recording.gpu, recording.cpu, recording.syncs
-    kinds = np.array([_sync_kind(name) for name in cpu.names])[cpu.name]
-    rows = np.flatnonzero((kinds != "") & cpu.of_kind("call"))
-    best, latest = np.full(len(rows), -1), cpu.start[rows].copy()
-    kind = kinds[rows]
-
-    def offer(some: Array, row: Array, *, slack_ns: int) -> None:
-        """Take the rows that fit better for some of the calls, given by their places."""
-        ends = np.where(row >= 0, gpu.end[row], -1) if gpu.count else np.full(len(row), -1)
-        fits = (ends > latest[some]) & (ends <= cpu.end[rows[some]] + slack_ns)
-        best[some[fits]], latest[some[fits]] = row[fits], ends[fits]
-
-    offer_copies = kind == "copy"
-    own = _own_rows(gpu, cpu.key[rows])
-    if gpu.count:
-        half = cpu.end[rows] - gpu.end[own] <= gpu.end[own] - cpu.start[rows]
-        copies = np.flatnonzero(offer_copies & (own >= 0) & half)
-        offer(copies, own[copies], slack_ns=0)
-    noted = _sync_of(syncs, cpu.key[rows])
-    has_note = noted >= 0
-    if len(syncs.start):
-        lane = np.full(len(rows), -1)
-        lane[has_note] = _noted_stream(syncs, noted[has_note], streams)
-        record = _call_start(calls, syncs.awaited_key[noted], cpu.start[rows])
-        known = has_note & (lane >= 0)
-        before_call = np.minimum(record, cpu.start[rows])
-        offer(np.flatnonzero(known), launches.last_on(lane, before_call)[known], slack_ns=DEVICE_NOISE_NS)
-    else:
-        known = np.zeros(len(rows), dtype=bool)
-    unknown = np.flatnonzero(~known & ~offer_copies)
-    of_process = places_by_process(cpu.processes(rows[unknown]))
-    for process, _, _, each in streams.lanes:
-        some = unknown[of_process.get(process, _NONE_OF_THEM)]
-        last = launches.last_on(np.full(len(some), each), cpu.start[rows[some]])
-        offer(some, last, slack_ns=DEVICE_NOISE_NS // 10)
-    waiting = best >= 0
-    return np.union1d(rows[kind != "copy"], rows[waiting]), rows[waiting], best[waiting]
-
-
-def _sync_kind(name: str | None) -> str:
-    """Return what a call of this name waits for: context, stream, event, its own copy, or nothing."""
-    if name is None:
-        return ""
-    if match := _SYNC.search(name):
-        return _RECORD_ONE.get(match[1], "context")
-    return "copy" if _COPY.match(name) else ""
-
-
-def _own_rows(gpu: GpuRows, keys: Array) -> Array:
-    """Return the GPU row that each call launched, -1 where there is none."""
-    order = np.argsort(gpu.key, kind="stable")
-    if not len(order):
-        return np.full(len(keys), -1)
-    place = np.minimum(np.searchsorted(gpu.key[order], keys), len(order) - 1)
-    return np.where((gpu.key[order[place]] == keys) & (keys != NONE), order[place], -1)
-
-
-def _sync_of(syncs: Syncs, keys: Array) -> Array:
-    """Return the recorded synchronization of each call, -1 where there is none."""
-    order = np.argsort(syncs.key, kind="stable")
-    if not len(order):
-        return np.full(len(keys), -1)
-    place = np.minimum(np.searchsorted(syncs.key[order], keys), len(order) - 1)
-    return np.where((syncs.key[order[place]] == keys) & (keys != NONE), order[place], -1)
-
-
-def _noted_stream(syncs: Syncs, rows: Array, streams: Streams) -> Array:
-    """Return the stream that a synchronization waits for, -1 for a whole context."""
-    is_event = np.array([kind == "Event Sync" for kind in syncs.kinds])[syncs.kind[rows]]
-    is_context = np.array([bool(kind and kind.startswith("Context")) for kind in syncs.kinds])[syncs.kind[rows]]
-    stream = np.where(is_event, syncs.awaited_stream[rows], syncs.stream[rows])
-    return np.where(is_context, -1, streams.find(syncs.process[rows], syncs.device[rows], stream))
 
 
 def handovers(cpu: CpuRows, segments: Segments, is_active: Array) -> tuple[Array, Array, Array]:

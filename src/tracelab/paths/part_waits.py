@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from tracelab.paths import dependencies
 from tracelab.paths.columns import Array
 from tracelab.paths.recording import Recording
+from tracelab.paths.synchronizations import awaited_by_calls
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ def find_waits(recording: Recording, check: Callable[[], None]) -> PartWaits:
     calls = dependencies.index_calls(cpu)
     launches = dependencies.find_launches(gpu, cpu, calls, recording.window_ns)
     streams = dependencies.Streams(gpu)
-    awaited = dependencies.awaited_by_calls(recording, launches, calls, streams)
+    awaited = awaited_by_calls(recording, launches, calls, streams)
     edges = dependencies.event_waits(recording, launches, calls, streams)
     kept = replace(launches)  # without the keys that it keeps for searches
     return PartWaits(kept, *awaited, dependencies.stream_order(gpu), edges)

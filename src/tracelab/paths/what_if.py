@@ -70,9 +70,7 @@ def compute_what_if(relations: Relations, params: Params, check: Callable[[], No
     replayed_ns = replayed.end - replayed.start
     path = walk_back(graph, window, check)
     before, unexplained = path_totals(graph, path), measure_unreplayable(graph, path)
-    reason = refuse_clocks(graph, relations) or refuse(
-        params, relations, chosen, window_ns, replayed_ns, unexplained
-    )
+    reason = refuse_clocks(graph, relations) or refuse(params, relations, chosen, window_ns, replayed_ns, unexplained)
     after: Counter[str] = Counter()
     after_ns = None
     if reason is None:
