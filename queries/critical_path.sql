@@ -3,13 +3,14 @@
 -- to its window. The path is walked back from the end of the window: from each row to what it waited for last, which is the
 -- row before it on its stream, a row of another stream that an event awaits, the call that launched it, the GPU row that a
 -- synchronizing call waits for, another thread, or the rank that enters a collective last, by aligned clocks (see
--- clock_offsets). Each nanosecond counts once. The time between a row and what it waited for is launch_latency behind a
--- launch and scheduling behind another row; unknown, where nothing recorded explains it. Time of a
--- thread is unknown too, where it recorded neither op nor call for over 100 us in a process without recorded ops and calls of
--- the operating system (nsys --trace=osrt), for then it may have worked or waited; or where it waited in such a call, and what
--- ended that is not recorded. Above a share of 20 % unknown bound_by is NULL: the sums are exact, but what is behind the unknown
--- part may be anything. It also is NULL where the clocks of CPU and GPU are apart, because the path passes from one to the other: where in a process
--- most synchronizations return over a millisecond before their work ends, or most GPU rows begin as long before their launch.
+-- clock_offsets). Each nanosecond counts once. The time between a row and what it waited for is launch_latency behind a launch
+-- and scheduling behind another row; unknown, where nothing recorded explains it. Time of a thread is unknown too, where it
+-- recorded neither op nor call for over 100 us in a process without recorded ops and calls of the operating system (nsys
+-- --trace=osrt), for then it may have worked or waited; or where it waited in such a call, and what ended that is not
+-- recorded. Above a share of 20 % unknown, time before a rank's recording included, bound_by is NULL: the sums are exact, but
+-- what is behind the unknown part may be anything. It also is NULL where the clocks of CPU and GPU are apart, because the path
+-- passes from one to the other: where in a process most synchronizations return over a millisecond before their work ends, or
+-- most GPU rows begin as long before their launch.
 -- /// query
 -- title = "Critical path"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches", "ops", "api_calls"]

@@ -207,6 +207,10 @@ def test_offsets_of_clocks_move_rows_onto_one_clock(memory: MemoryStore) -> None
 @pytest.mark.parametrize(
     ("values", "message"),
     [
+        (
+            {"class": "unknown"},
+            "--class unknown: no replay scales this time, for what it is spent on is not known; choose another class",
+        ),
         ({"kernel": "("}, "--kernel '(' is no regular expression: missing ): ("),
         ({"layer": "[z-a]"}, "--layer '[z-a]' is no regular expression: invalid character class range: z-a"),
         ({"factor": -1}, "--factor -1.0: --change scale takes a finite number of 0 or more"),

@@ -76,6 +76,13 @@ class Nodes:
         """Return the number of the first node that is a row of a GPU."""
         return len(self.segments.thread)
 
+    @property
+    def is_unstarted(self) -> Array:
+        """Whether a segment is the time before the first row of its thread, and nothing shows what that waited for."""
+        segments = slice(self.gpu_from)
+        unstarted: Array = (self.row[segments] < 0) & (self.before[segments] < 0)
+        return unstarted
+
     def of_rows(self) -> Followed:
         """Return what the rows of GPUs wait for, as known so far."""
         rows = slice(self.gpu_from, None)

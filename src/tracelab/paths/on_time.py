@@ -43,7 +43,7 @@ def shorten_late_work(graph: Graph, rank: int) -> Array:
 
 
 def _recorded_since(graph: Graph, rank: int) -> int:
-    return int(graph.start[graph.rank == rank].min())
+    return graph.recording.first_start(rank)
 
 
 def _measure_lateness(graph: Graph) -> Array:

@@ -125,6 +125,11 @@ class Recording:
     """Ranks whose clocks are not known."""
     base_ns: int
 
+    def first_start(self, rank: int) -> int:
+        """Return when the recording of a rank begins."""
+        starts = [rows.start[rows.ranks() == rank] for rows in (self.gpu, self.cpu)]
+        return min(int(each.min()) for each in starts if len(each))
+
     def from_own_clocks(self, rank: Array, time: Array) -> Array:
         """Return times of ranks' own clocks as times here."""
         return align_times(rank, time, self.clocks) - self.base_ns

@@ -62,9 +62,7 @@ def unrecorded_ns(graph: Graph, path: Path) -> int:
     if names[classes[0]] != "unknown":
         return 0
     rank = graph.rank[path.node[0]]
-    starts = [rows.start[rows.ranks() == rank] for rows in (graph.recording.gpu, graph.recording.cpu)]
-    first = min(int(each.min()) for each in starts if len(each))
-    return max(0, min(int(path.end[0]), first) - int(path.start[0]))
+    return max(0, min(int(path.end[0]), graph.recording.first_start(int(rank))) - int(path.start[0]))
 
 
 def describe_path(graph: Graph, path: Path, window: Window) -> pa.Table:

@@ -141,9 +141,8 @@ def node_classes(graph: Graph, nodes: Array) -> Array:
     is_gpu = nodes >= first
     segment, row = nodes[~is_gpu], graph.row[nodes[is_gpu]]
     classes = np.empty(len(nodes), dtype=np.int64)
-    unstarted = (graph.row[segment] < 0) & (graph.before[segment] < 0)
     silent = graph.is_silent[segment]
-    unknown = (silent & unstarted) | graph.is_unexplained[segment]
+    unknown = graph.is_unstarted[segment] | graph.is_unexplained[segment]
     classes[~is_gpu] = np.select([graph.is_sync[segment], graph.is_loader[segment], unknown, silent], [3, 2, 4, 1], 0)
     own = gpu.row_class[row]
     classes[is_gpu] = np.where(own < 0, len(gpu.classes) - 1, own) + len(CPU_CLASSES)

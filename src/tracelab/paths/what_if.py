@@ -104,7 +104,11 @@ def compute_what_if(relations: Relations, params: Params, check: Callable[[], No
 
 
 def _check_params(params: Params) -> None:
-    """Raise UsageError for a factor that no time can be scaled by."""
+    """Raise UsageError for a factor that no time can be scaled by, and for time that none scales."""
+    if params["class"] == "unknown":
+        raise UsageError(
+            "--class unknown: no replay scales this time, for what it is spent on is not known; choose another class"
+        )
     factor = params["factor"]
     least = math.ulp(0) if params["change"] == "bandwidth" else 0
     if factor is not None and not least <= float(factor) < math.inf:
@@ -144,7 +148,7 @@ def refuse(
     if params["module"] is not None and not relations["modules"].num_rows:
         return "no frames of modules are recorded: profile with with_stack=True, or choose ranges with --layer"
     if change == "on_time" and not chosen.any():
-        return f"rank {rank} enters no collective behind all others after work that the filters choose"
+        return f"rank {rank} enters no collective behind all others after recorded work that the filters choose"
     if change is not None and not chosen.any():
         return "no row is of this class, name, op, layer, module, rank, collective and step"
     return None
@@ -166,6 +170,7 @@ def choose_nodes(graph: Graph, relations: Relations, params: Params) -> Array:
         chosen &= graph.rank == int(params["of_rank"])
         if params["change"] == "on_time":
             chosen &= shorten_late_work(graph, int(params["of_rank"])) != 1
+    chosen[:first] &= ~graph.is_unstarted  # threads begin when they began: what was before is not known
     for name, texts, column in (("kernel", gpu.names, gpu.name), ("collective", gpu.collectives, gpu.collective)):
         if params[name] is not None:
             chosen[:first] = False
