@@ -15,10 +15,10 @@
 -- common = ["run", "rank"]
 -- [columns]
 -- common = ["run", "rank"]
--- phase = "prefill, decode, mixed (both), capture, empty, or another mode of SGLang."
+-- phase = "prefill, decode, mixed (both), capture, empty, or another mode of SGLang; draft, draft_extend, draft_extend_v2, draft_loop, verify and target_verify are speculative decoding of requests in decode."
 -- steps = "Steps of the phase."
 -- prefill_tokens = "Tokens of the prompts that they compute; a token of a prompt counts in each step that computes it."
--- decode_tokens = "Tokens that they compute of requests in decode."
+-- decode_tokens = "Tokens that they compute of requests in decode: in speculative decoding drafted ones, accepted or not; NULL where the marks have none."
 -- tokens = "prefill_tokens + decode_tokens; NULL where the marks have none."
 -- mean_requests_per_step = "Requests in prefill and decode, the mean over the steps."
 -- dur_ns = "Durations of the ranges on the CPU, added up."

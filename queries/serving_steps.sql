@@ -17,11 +17,11 @@
 -- [columns]
 -- common = ["run", "rank"]
 -- step = "Number of the step in its process, from 0; NULL of a capture."
--- phase = "prefill, decode, mixed (both), capture, empty, or another mode of SGLang."
+-- phase = "prefill, decode, mixed (both), capture, empty, or another mode of SGLang; draft, draft_extend, draft_extend_v2, draft_loop, verify and target_verify are speculative decoding of requests in decode."
 -- prefill_requests = "Requests whose prompts, or parts of them, it computes."
 -- decode_requests = "Requests that get further tokens."
 -- prefill_tokens = "Tokens of the prompts that it computes."
--- decode_tokens = "Tokens that it computes of requests in decode."
+-- decode_tokens = "Tokens that it computes of requests in decode; NULL in speculative decoding where the mark has none."
 -- tokens = "prefill_tokens + decode_tokens."
 -- start_ns = "Start of its range, on the source's clock."
 -- dur_ns = "Duration of its range on the CPU."

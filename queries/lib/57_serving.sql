@@ -6,7 +6,8 @@ create or replace macro serving_tokens(inside) as as_bigint(regexp_extract(insid
 
 -- serving_steps(relation): the steps of a relation of annotations (run, source, rank, pid, name, scope, start_ns, end_ns) that
 -- vLLM marks (execute_context_1(888)_generation_8(8), with the tokens of the batch: execute_8192_context_…) and SGLang
--- (step[DECODE bs=32]), and their captures of CUDA graphs (capture_32_FULL). One inside another is part of it, but SGLang's in
+-- (step[DECODE bs=32]; step[DRAFT_LOOP raw_bs=3 bs=4] with the requests before padding), and their captures of CUDA graphs
+-- (capture_32_FULL). One inside another is part of it, but SGLang's in
 -- one of vLLM's form, which an adapter sets around the whole batch: that one also waits for the batch before. A row is one
 -- step as of steps_of(), with `phase`, its requests and tokens, and a number, `step`, that counts the steps of the process
 -- from 0 without the captures: the marks have none.
@@ -33,47 +34,61 @@ _marks as not materialized (
 ),
 _steps as (
     select * exclude (step)
-    from steps_of('_marks', '^(execute_(\d+_)?context_\d+\(.*\)_generation_\d+\(.*\)|step\[\w+ bs=\d+.*\]|capture_\d+_[A-Z_]+)$')
+    from steps_of('_marks', '^(execute_(\d+_)?context_\d+\(.*\)_generation_\d+\(.*\)|step\[\w+ (raw_bs=\d+ )?bs=\d+.*\]|capture_\d+_[A-Z_]+)$')
 ),
 _parts as (
     select
         *,
         regexp_extract(name, '^execute_(?:(\d+)_)?context_(\d+)\(([^)]*)\)_generation_(\d+)\(([^)]*)\)$',
             ['padded', 'contexts', 'context', 'generations', 'generation']) as of_vllm,
-        regexp_extract(name, '^step\[(\w+) bs=(\d+)(?: toks=(\d+))?', ['mode', 'requests', 'tokens']) as of_sglang,
+        regexp_extract(name, '^step\[(\w+) (?:raw_)?bs=(\d+)(?: bs=\d+)?(?: toks=(\d+))?', ['mode', 'requests', 'tokens']) as of_sglang,
         starts_with(name, 'capture_') as is_capture
     from _steps
 ),
+_kinds as (
+    select
+        *,
+        case
+            when of_sglang.mode in ('EXTEND', 'PREFILL', 'SPLIT_PREFILL') then 'prefill'
+            when of_sglang.mode = 'DECODE' then 'decode'
+            when of_sglang.mode in ('TARGET_VERIFY', 'VERIFY', 'DRAFT', 'DRAFT_EXTEND', 'DRAFT_EXTEND_V2', 'DRAFT_LOOP')
+                then 'speculation'  -- of requests in decode: the tokens that DRAFT_EXTEND extends are none of a prompt
+        end as sglang_kind
+    from _parts
+),
 _counted as (
     select
-        * exclude (of_vllm, of_sglang),
+        * exclude (of_vllm, of_sglang, sglang_kind),
         case
             when of_vllm.contexts <> '' then as_bigint(of_vllm.contexts)
-            when regexp_matches(of_sglang.mode, 'EXTEND|PREFILL') then as_bigint(of_sglang.requests)
-            when of_sglang.mode = 'DECODE' then 0
+            when sglang_kind = 'prefill' then as_bigint(of_sglang.requests)
+            when sglang_kind in ('decode', 'speculation') then 0
         end as prefill_requests,
         case
             when of_vllm.contexts <> '' then as_bigint(of_vllm.generations)
-            when regexp_matches(of_sglang.mode, 'EXTEND|PREFILL') then 0
-            when of_sglang.mode = 'DECODE' then as_bigint(of_sglang.requests)
+            when sglang_kind = 'prefill' then 0
+            when sglang_kind in ('decode', 'speculation') then as_bigint(of_sglang.requests)
         end as decode_requests,
         case
             when of_vllm.contexts <> '' then serving_tokens(of_vllm.context)
-            when regexp_matches(of_sglang.mode, 'EXTEND|PREFILL') then as_bigint(of_sglang.tokens)
-            when of_sglang.mode = 'DECODE' then 0
+            when sglang_kind = 'prefill' then as_bigint(of_sglang.tokens)
+            when sglang_kind in ('decode', 'speculation') then 0
         end as prefill_tokens,
-        case  -- SGLang does not mark those of a decode: each request has one
+        case  -- SGLang does not mark those of a decode: each request has one; how many are drafted is not known without
             when of_vllm.contexts <> '' then serving_tokens(of_vllm.generation)
-            when regexp_matches(of_sglang.mode, 'EXTEND|PREFILL') then 0
-            when of_sglang.mode = 'DECODE' then coalesce(as_bigint(of_sglang.tokens), as_bigint(of_sglang.requests))
+            when sglang_kind = 'prefill' then 0
+            when sglang_kind = 'decode' then coalesce(as_bigint(of_sglang.tokens), as_bigint(of_sglang.requests))
+            when sglang_kind = 'speculation' then as_bigint(of_sglang.tokens)
         end as decode_tokens,
+        sglang_kind is not distinct from 'speculation' as is_speculation,
         lower(of_sglang.mode) as mode
-    from _parts
+    from _kinds
 )
 select
-    * exclude (mode, is_capture),
+    * exclude (mode, is_capture, is_speculation),
     case
         when is_capture then 'capture'
+        when is_speculation then mode
         when prefill_requests > 0 and decode_requests > 0 then 'mixed'
         when prefill_requests > 0 then 'prefill'
         when decode_requests > 0 then 'decode'
