@@ -9,7 +9,7 @@ from tracelab.paths.columns import nullable_column, return_freed_memory, text_co
 from tracelab.paths.graph import build_graph
 from tracelab.paths.recording import Relations
 from tracelab.paths.replay import Replay
-from tracelab.paths.unexplained import measure_helpers, measure_unreplayable, refuse_changed
+from tracelab.paths.unexplained import measure_unreplaced, measure_unreplayable, refuse_changed
 from tracelab.paths.walk import walk_back, whole_window
 from tracelab.paths.what_if import NO_FILTERS, Params, choose_nodes, plan_change, refuse
 
@@ -39,7 +39,7 @@ def compute_gains(relations: Relations, params: Params, check: Callable[[], None
     unchanged = Replay(graph)
     replayed = window if unchanged.is_exact() else whole_window(unchanged.run(check))
     path = walk_back(graph, window, check)
-    unexplained, helped_ns = measure_unreplayable(graph, path), measure_helpers(graph, path)
+    unexplained, kept_ns = measure_unreplayable(graph, path), measure_unreplaced(graph, path)
     clocks_reason = refuse_clocks(graph, relations)
     changes = list(_parse_changes(str(params["changes"])))
     gains: list[int | None] = []
@@ -56,7 +56,7 @@ def compute_gains(relations: Relations, params: Params, check: Callable[[], None
             moved = whole_window(changed)
             moved_ns = moved.end - moved.start
             reasons[-1] = refuse_changed(
-                helped_ns, measure_helpers(changed, walk_back(changed, moved, check)), moved_ns
+                kept_ns, measure_unreplaced(changed, walk_back(changed, moved, check)), moved_ns
             )
             gains[-1] = window_ns - moved_ns if reasons[-1] is None else None
     return {

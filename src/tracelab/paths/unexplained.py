@@ -27,19 +27,20 @@ class UnexplainedTime:
 
     def describe(self, window_ns: int) -> str | None:
         """Return the shares of a window and what to record, None where there is no such time."""
+        least_ns = min(0.005 * window_ns, max(self.silent_ns, self.blocked_ns, self.gap_ns) / 2)  # names no 0 %
         parts = []
-        if self.silent_ns:
+        if self.silent_ns > least_ns:
             parts.append(
                 f"in {100 * self.silent_ns / window_ns:.0f} % a thread recorded neither op nor call, and may have "
                 "worked or waited: record calls of the operating system (nsys profile --trace=cuda,nvtx,osrt) or ops "
                 "(torch.profiler)"
             )
-        if self.blocked_ns:
+        if self.blocked_ns > least_ns:
             parts.append(
                 f"in {100 * self.blocked_ns / window_ns:.0f} % a thread waited in a call of the operating system, and "
                 "what ended the wait is not recorded"
             )
-        if self.gap_ns:
+        if self.gap_ns > least_ns:
             parts.append(
                 f"in {100 * self.gap_ns / window_ns:.0f} % a GPU waited, and for what is not recorded: record "
                 "synchronization (torch.profiler with enable_cuda_sync_events, nsys with --cuda-event-trace=true)"
@@ -64,28 +65,31 @@ def measure_unreplayable(graph: Graph, path: Path) -> UnexplainedTime:
     return replace(measure_unexplained(graph, path), gap_ns=gap_ns)
 
 
-def measure_helpers(graph: Graph, path: Path) -> int:
-    """Return the time on a path in which threads without any op, beside others with ops, are silent.
+def measure_unreplaced(graph: Graph, path: Path) -> int:
+    """Return the time on a path that a replay keeps as it was, though a change may end it: unknown waits.
 
-    Such a thread pins memory or watches: it waits for what is not recorded, and a replay keeps its silence as work.
+    These are threads and GPUs that wait for what is not recorded, and silence of threads without any op, beside others
+    with ops: such a thread pins memory or watches.
     """
+    spent = path.end - path.start
+    gap_ns = int(spent[path.gap == GAP["unknown"]].sum())
+    own = np.flatnonzero((path.node < graph.gpu_from) & (path.gap == 0))
+    nodes = path.node[own]
+    is_waiting = node_classes(graph, nodes) == CPU_CLASSES.index("unknown")
     cpu = graph.recording.cpu
     has_op = np.zeros(len(cpu.tid_of_lane), dtype=bool)
     has_op[cpu.lane[cpu.of_kind("op")]] = True
-    if not has_op.any():
-        return 0
-    own = np.flatnonzero((path.node < graph.gpu_from) & (path.gap == 0))
-    nodes = path.node[own]
-    helping = graph.is_silent[nodes] & ~has_op[graph.segments.thread[nodes]]
-    return int((path.end - path.start)[own[helping]].sum())
+    if has_op.any():
+        is_waiting |= graph.is_silent[nodes] & ~has_op[graph.segments.thread[nodes]]
+    return gap_ns + int(spent[own[is_waiting]].sum())
 
 
 def refuse_changed(before_ns: int, after_ns: int, window_ns: int) -> str | None:
-    """Return why a replay proves nothing, if so: from `measure_helpers` before and after a change, and the window."""
+    """Return why a replay proves nothing, if so: from `measure_unreplaced` before and after, and the window after."""
     added_ns = after_ns - before_ns
     if added_ns <= LARGEST_RATIO * window_ns:
         return None
     return (
-        f"after the change {100 * added_ns / window_ns:.0f} % more of the path is silence of threads that run no op, "
-        "such as one that pins memory: what they wait for is not recorded"
+        f"after the change {100 * added_ns / window_ns:.0f} % more of the path is waiting for what is not recorded, or "
+        "silence of threads that run no op, such as one that pins memory: the change may end that, too"
     )

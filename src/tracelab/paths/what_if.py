@@ -22,7 +22,7 @@ from tracelab.paths.steps import find_step_marks
 from tracelab.paths.unexplained import (
     LARGEST_RATIO,
     UnexplainedTime,
-    measure_helpers,
+    measure_unreplaced,
     measure_unreplayable,
     refuse_changed,
 )
@@ -77,8 +77,8 @@ def compute_what_if(relations: Relations, params: Params, check: Callable[[], No
         changed = unchanged.with_change(plan_change(graph, params, chosen)).run(check)
         moved = find_window(changed)
         moved_path = walk_back(changed, moved, check)
-        helped_ns = measure_helpers(graph, path), measure_helpers(changed, moved_path)
-        reason = refuse_changed(*helped_ns, moved.end - moved.start)
+        kept_ns = measure_unreplaced(graph, path), measure_unreplaced(changed, moved_path)
+        reason = refuse_changed(*kept_ns, moved.end - moved.start)
     if reason is None:
         after_ns, after = moved.end - moved.start, path_totals(changed, moved_path)
     classes = sorted(before.keys() | after.keys())
