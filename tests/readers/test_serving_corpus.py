@@ -16,7 +16,7 @@ NS_PER_MS = 1_000_000
 DOUBLES_NS = 20
 """How far TraceLens's times may be from the exact ones: it adds up doubles of absolute times in µs."""
 BEFORE_ITS_STEP_NS = (493_759_680, 118_918)
-"""Of SGLang's trace, what of span and busy time is of launches before its own mark, among a wait for the batch before."""
+"""Of span and busy time of SGLang's trace, what it launched before its own mark, among a wait for the batch before."""
 
 
 @pytest.mark.parametrize(
