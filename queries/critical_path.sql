@@ -10,7 +10,8 @@
 -- recorded. Above a share of 20 % unknown, time before a rank's recording included, bound_by is NULL: the sums are exact, but
 -- what is behind the unknown part may be anything. It also is NULL where the clocks of CPU and GPU are apart, because the path
 -- passes from one to the other: where in a process most synchronizations return over a millisecond before their work ends, or
--- most GPU rows begin as long before their launch.
+-- most GPU rows begin as long before their launch. A step is chosen with `step`: a scope of steps, ranges or streams leaves
+-- out what the path leads through, and has no answer.
 -- /// query
 -- title = "Critical path"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches", "ops", "api_calls"]

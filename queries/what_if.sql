@@ -13,7 +13,8 @@
 -- nothing recorded shows what threads did, or what GPUs waited for, in over 20 % of it, for these waits would count as work.
 -- Unknown time before the first row of a rank or thread refuses no answer: it counts to the 20 % of critical_path only, and no
 -- change makes it shorter, so that class unknown cannot be chosen. It also is refused where over 20 % more of the path after
--- the change is such a wait, or silence of threads that run no op; and where the clocks of CPU and GPU are apart (see critical_path).
+-- the change is such a wait, or silence of threads that run no op; and where the clocks of CPU and GPU are apart (see
+-- critical_path). As of critical_path, scopes of steps, ranges or streams have no answer.
 -- /// query
 -- title = "What if"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches", "ops", "api_calls"]

@@ -714,7 +714,8 @@ class Computation:
     defaults. `row_bytes` is the memory that each row of the relations needs.
 
     With `of_many`, it computes all runs at once: `$run` is NULL, and the rows returned have their run. With `kept`,
-    which implies that, the store keeps the rows of each run until its sources change.
+    which implies that, the store keeps the rows of each run until its sources change. With `is_of_whole`, there
+    is none in a scope that leaves out rows between others.
     """
 
     function: str
@@ -725,6 +726,7 @@ class Computation:
     answers: tuple[str, ...] = ()
     of_many: bool = False
     kept: bool = False
+    is_of_whole: bool = False
 
     @property
     def texts(self) -> dict[str, str]:
@@ -809,6 +811,7 @@ COMPUTATIONS: tuple[Computation, ...] = (
                 ),
             ),
         ),
+        is_of_whole=True,
     ),
     Computation(
         "tracelab.paths.what_if:compute_what_if",
@@ -850,6 +853,7 @@ COMPUTATIONS: tuple[Computation, ...] = (
                 ),
             ),
         ),
+        is_of_whole=True,
     ),
     Computation(
         "tracelab.paths.hta:compute_hta_paths",

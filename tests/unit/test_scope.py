@@ -586,6 +586,18 @@ def test_all_of_a_recording_is_the_recording(tmp_path_factory: pytest.TempPathFa
         assert lab.scoped(from_="0").query(name).to_pylist() == lab.query(name).to_pylist()
 
 
+def test_a_critical_path_leads_through_what_some_scopes_leave_out(two_steps: Path) -> None:
+    assert Scope(linked=True, from_="0", to="9", after_start=True).thinning_options == ("--linked",)
+    with pytest.raises(
+        UsageError, match=r"^the critical path leads through rows that --within and --stream may leave out"
+    ):
+        Lab(two_steps).scoped(within="forward", stream="7").sql("from path_runs").to_pylist()
+    with pytest.raises(
+        UsageError, match=r"that --steps may leave out; choose its window with --step N of critical_path"
+    ):
+        Lab(two_steps).scoped(steps="1").query("what_if")
+
+
 def test_steps_and_what_lies_outside_add_up_to_the_whole(tmp_path_factory: pytest.TempPathFactory) -> None:
     lab = Lab(stores.four_ranks(tmp_path_factory.getbasetemp().parent))
     tables = ("kernels", "memcpys", "ops", "api_calls")

@@ -44,6 +44,8 @@ def provide(
     for computation in schema.named_computations(text):
         params = {name: (values or {}).get(name, default) for name, default in computation.params.items()}
         named = [table.name for table in computation.tables if table.name in schema.words_of(text)]
+        if computation.is_of_whole:
+            session.check_whole(con)
         with COMPUTING:
             if not computation.of_many:
                 each_run = _stored_runs(con) if wanted is None else wanted

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import duckdb
 
 from tracelab import schema, temp_folders
-from tracelab.errors import NoDataError
+from tracelab.errors import NoDataError, UsageError
 from tracelab.resources import QUERIES
 from tracelab.store import integrity, rules, shared_relations
 from tracelab.store.commit_log import Snapshot
@@ -39,6 +39,8 @@ SCOPE = "scope"
 """The schema of what a scope adds to a session."""
 RECORDED = f"{SCOPE}.recorded"
 """A macro: the tables of which a scope has chosen rows, be it none."""
+THINNED_BY = f"{SCOPE}.thinned_by"
+"""A macro: the options of a scope that leave out rows while others of it run."""
 _DEFINITION = re.compile(r"^create or replace (macro|view) (\w+)", re.MULTILINE)
 _PROSE = re.compile(r"^\s*--.*\n|^comment on .*\n", re.MULTILINE)
 _WORD = re.compile(r"\w+")
@@ -102,11 +104,25 @@ def plain_store(con: duckdb.DuckDBPyConnection) -> Path | None:
 
 def scoped_tables(con: duckdb.DuckDBPyConnection) -> frozenset[str]:
     """Return the tables with rows of which the session has those of a scope; none without a scope."""
+    return frozenset(_scope_values(con, RECORDED))
+
+
+def check_whole(con: duckdb.DuckDBPyConnection) -> None:
+    """Raise UsageError where the scope of a session leaves out rows that critical paths lead through."""
+    if options := _scope_values(con, THINNED_BY):
+        raise UsageError(
+            f"the critical path leads through rows that {' and '.join(options)} may leave out; choose its window with "
+            "--step N of critical_path or what_if, or with --from and --to"
+        )
+
+
+def _scope_values(con: duckdb.DuckDBPyConnection, macro: str) -> list[str]:
+    """Return a list that a scope defines, empty without a scope."""
     try:
-        ((tables,),) = con.execute(f"select {RECORDED}()").fetchall()
+        ((values,),) = con.execute(f"select {macro}()").fetchall()
     except duckdb.CatalogException:
-        return frozenset()
-    return frozenset(tables)
+        return []
+    return list(values)
 
 
 def _is_plain(rows: "StoredRows") -> bool:

@@ -80,6 +80,11 @@ class Scope:
         return self.is_timed and not self.linked and not self.after_start and others == (None, None, None)
 
     @property
+    def thinning_options(self) -> tuple[str, ...]:
+        """The options given that leave out rows while others of the scope run; times cut a recording short instead."""
+        return tuple(option for option in self.options if option in ("--steps", "--within", "--stream", "--linked"))
+
+    @property
     def step_numbers(self) -> tuple[Span, ...]:
         """The numbers of the steps; empty where any will do."""
         return _parse_numbers("steps", self.steps)

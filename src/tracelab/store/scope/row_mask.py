@@ -39,7 +39,8 @@ class RowMask:
         return (
             f"create schema if not exists {session.SCOPE};\n"
             f"create or replace table {session.SCOPE}.files(path, bits) as from {values};\n"
-            f"create or replace macro {session.RECORDED}() as {sorted(self.recorded)}::varchar[];"
+            f"create or replace macro {session.RECORDED}() as {sorted(self.recorded)}::varchar[];\n"
+            f"create or replace macro {session.THINNED_BY}() as {list(self.scope.thinning_options)}::varchar[];"
         )
 
     def render_window(self) -> str:
