@@ -65,6 +65,19 @@ create or replace macro convolved_sizes(input, weight, stride, padding, dilation
 create or replace macro convolved_count(s, c) as
     s[1][1] * s[2][1] * element_count(convolved_sizes(s[1], s[2], int_list(c[4]), int_list(c[5]), int_list(c[6])));
 
+-- transposed_count(s, c): elements of the result of a transposed aten::convolution, whose weight is (channels in, channels out of a
+-- group, height, width …), by its output padding and groups, too: of each size (x - 1) s - 2 p + d (k - 1) + output padding + 1.
+create or replace macro transposed_count(s, c) as
+    s[1][1] * s[2][2] * try_cast(c[9] as bigint) * element_count(
+        list_transform(
+            range(1, len(s[2]) - 1),
+            lambda i: (s[1][i + 2] - 1) * coalesce(int_list(c[4])[i], int_list(c[4])[1])
+                - 2 * coalesce(int_list(c[5])[i], int_list(c[5])[1])
+                + coalesce(int_list(c[6])[i], int_list(c[6])[1]) * (s[2][i + 2] - 1)
+                + coalesce(int_list(c[8])[i], int_list(c[8])[1]) + 1
+        )
+    );
+
 -- convolution_flop(elements, weight): a product and a sum of each element of the result with each number of one of the filters
 -- of `weight`, its sizes. A transposed convolution exchanges the roles of its result and its input.
 create or replace macro convolution_flop(elements, weight) as 2 * elements * element_count(weight[2:]);
