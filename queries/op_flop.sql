@@ -56,7 +56,7 @@
 -- reason = "Why flop is NULL."
 -- formula_note = "What the formula counts: of attention the whole matrix of scores, also with a causal mask."
 -- memory_peak_gb_per_s = "Bandwidth of the device's memory, from the same source as the peak."
--- bound = "compute or memory: at which peak flop or least_bytes would take longer. NULL without the peaks."
+-- bound = "compute or memory: at which peak flop or least_bytes would take longer. NULL without the peaks, and of ops whose GPU time is mostly copies between host and device or two devices."
 -- of_bound_ratio = "bound_ns / busy_ns."
 -- bound_ns = "What flop or least_bytes of all calls take at that peak, rounded; longer than busy_ns where data comes from a cache."
 -- ///
@@ -122,6 +122,7 @@ peaked as (
         t.flop / peak as least_compute_ns,
         t.least_bytes / memory_peak as least_memory_ns,
         case
+            when t.is_bus_copy then null
             when t.precision is null or least_memory_ns > least_compute_ns then 'memory'
             when least_memory_ns <= least_compute_ns then 'compute'
         end as nearer_bound
@@ -167,7 +168,10 @@ select
         when p.shapes is null then 'its shapes are not recorded'
         else 'its recorded arguments lack what the formula needs'
     end as reason,
-    f.note as formula_note,
+    case
+        when p.is_bus_copy then concat_ws('; ', f.note, 'most of its GPU time are copies to or from the device, which the bus bounds and not the memory')
+        else f.note
+    end as formula_note,
     p.memory_peak as memory_peak_gb_per_s,
     case when p.least_memory_ns is not null then p.nearer_bound end as bound,
     case bound when 'compute' then p.least_compute_ns when 'memory' then p.least_memory_ns end * p.calls / nullif(p.busy_ns, 0)
@@ -181,4 +185,4 @@ join totals as t on p.run = t.run and p.rank = t.rank
 left join op_formulas as f on p.formula = f.formula
 left join unlaunched as u on p.op is null and p.run = u.run and p.rank = u.rank and p.device is not distinct from u.device
 where matches(p.kind, $op_kind)
-order by p.run, p.rank, coalesce(p.gpu_ns, 0) desc, p.flop * p.calls desc nulls last, p.op, p.device, p.shapes, p.types, p.flop, p.is_replayed
+order by p.run, p.rank, coalesce(p.gpu_ns, 0) desc, p.flop * p.calls desc nulls last, p.op, p.device, p.shapes, p.types, p.flop, p.least_bytes, p.is_replayed

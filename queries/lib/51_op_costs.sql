@@ -15,11 +15,16 @@ create or replace macro product_precision(kind, types) as
             end
     end;
 
+-- is_bus_copy(kind, direction): whether a GPU row is a copy that leaves the memory of the device, which PCIe or NVLink bounds.
+create or replace macro is_bus_copy(kind, direction) as
+    kind = 'memcpy' and direction in ('HtoD', 'DtoH', 'HtoA', 'AtoH', 'PtoP', 'UVM HtoD', 'UVM DtoH');
+
 -- op_costs(executions, activity, calls): FLOPs and bytes of ops (rows of `ops`) with the GPU rows (of filtered_activity()) that
 -- they launch by API calls (of filtered_calls()). A row is one run, rank, device (that of a call's first GPU row), op, shapes and
 -- types, whose calls cost the same: `flop` and `least_bytes` are those of one call. An op inside one that has a formula is part of
 -- it. Ops without a formula have a row where they launch GPU rows themselves, and what no op launched has one without a name.
--- busy_ns is the time in which at least one of a call's GPU rows ran; gpu_ns adds up their durations.
+-- busy_ns is the time in which at least one of a call's GPU rows ran; gpu_ns adds up their durations, and bus_ns those of copies
+-- that leave the memory of the device.
 create or replace macro op_costs(executions, activity, calls) as table
 with _op_names as materialized (
     select n.name, f.rule, f.formula, f.kind, f.reads_values
@@ -85,11 +90,12 @@ _op_launchers as (
 ),
 _op_by_call as materialized (
     select
-        id, min(device) as device, sum(gpu_ns) as gpu_ns, count(*) as gpu_rows,
+        id, min(device) as device, sum(gpu_ns) as gpu_ns, sum(case when is_bus_copy then gpu_ns else 0 end) as bus_ns,
+        count(*) as gpu_rows,
         sum(greatest(0, start_ns + gpu_ns - greatest(start_ns, coalesce(reached_ns, start_ns)))) as busy_ns
     from (
         select
-            l.parent as id, a.device, a.start_ns, a.gpu_ns,
+            l.parent as id, a.device, a.start_ns, a.gpu_ns, is_bus_copy(a.kind, a.name) as is_bus_copy,
             max(a.start_ns + a.gpu_ns) over (
                 partition by l.parent order by a.start_ns rows between unbounded preceding and 1 preceding
             ) as reached_ns
@@ -103,6 +109,7 @@ _op_by_kind as (
         coalesce(c.id, b.id) & 2147483647 as kind, b.device,
         count(*) as calls,
         sum(b.gpu_ns) as gpu_ns,
+        sum(b.bus_ns) as bus_ns,
         sum(b.busy_ns) as busy_ns,
         sum(b.gpu_rows) as gpu_rows
     from _op_counted_calls as c
@@ -169,19 +176,19 @@ _op_summed as (
     select
         c.run, c.rank, b.device, c.name as op, c.shapes, c.types, c.rule, c.flop, c.least_bytes,
         sum(b.calls) as calls, sum(d.op_ns) as op_ns, sum(b.gpu_ns) as gpu_ns, sum(b.busy_ns) as busy_ns,
-        sum(b.gpu_rows) as gpu_rows
+        sum(b.gpu_rows) as gpu_rows, sum(b.bus_ns) as bus_ns
     from _op_by_kind as b
     join _op_believable_costs as c on b.kind = c.kind
     left join _op_durations as d on b.kind = d.kind and b.device is not distinct from d.device
     group by c.run, c.rank, b.device, c.name, c.shapes, c.types, c.rule, c.flop, c.least_bytes
     union all
-    select run, rank, device, null, null, null, null, null, null, 0, null, sum(gpu_ns), null, count(*)
+    select run, rank, device, null, null, null, null, null, null, 0, null, sum(gpu_ns), null, count(*), null
     from query_table(activity)
     where id not in (select id from _op_launchers)
     group by run, rank, device
 )
 select
     s.run, s.rank, s.device, s.op, s.shapes, s.types, f.formula, f.kind, product_precision(f.kind, s.types) as precision,
-    s.flop, s.least_bytes, s.calls, s.op_ns, s.gpu_ns, s.busy_ns, s.gpu_rows
+    s.flop, s.least_bytes, s.calls, s.op_ns, s.gpu_ns, s.busy_ns, s.gpu_rows, s.bus_ns
 from _op_summed as s
 left join op_formulas as f on s.rule = f.rule;

@@ -290,7 +290,8 @@ select
     sum(case when u.unit is null then c.op_ns else 0 end) as op_ns,
     sum(c.gpu_ns) as gpu_ns,
     sum(case when u.unit is null then c.busy_ns else c.gpu_ns end) as busy_ns,
-    sum(c.gpu_rows * coalesce(u.replays, 1)) as gpu_rows
+    sum(c.gpu_rows * coalesce(u.replays, 1)) as gpu_rows,
+    coalesce(sum(c.bus_ns) * 2 > sum(c.gpu_ns), false) as is_bus_copy
 from op_costs('_all_executions', '_all_activity', '_all_calls') as c
 left join _units as u on c.run = u.unit
 where u.unit is null or c.gpu_rows > 0
