@@ -82,6 +82,29 @@ def test_notes_follow_the_table() -> None:
     ]
 
 
+def test_the_reasons_of_several_runs_follow_the_table_once_each_and_complete() -> None:
+    early = "the clocks of CPU and GPU are apart, as kernels begin before their launch"
+    table = pa.table(
+        {
+            "run": ["a", "a", "b", "b", "c", "d"],
+            "class": ["cpu", "gemm"] * 3,
+            "reason": [early, early, None, None, early, "1 rank is left out: no collective aligns its clock"],
+        }
+    )
+    lines = list(view_lines(table, (), width=50))
+    assert lines[:3] == ["run  class", "───  ─────", "a    cpu"]
+    assert lines[8:] == [
+        "",
+        "reason of a, c: the clocks of CPU and GPU are",
+        "apart, as kernels begin before their launch",
+        "",
+        "reason of d: 1 rank is left out: no collective",
+        "aligns its clock",
+    ]
+    of_rows = table.set_column(2, "reason", pa.array([early, None] * 3))
+    assert not any("reason of" in line for line in view_lines(of_rows, (), width=50))
+
+
 @pytest.mark.parametrize("chunked", [False, True])
 def test_a_selection_keeps_values_exact(chunked: bool) -> None:
     rows = pa.RecordBatchReader.from_batches(OPS.schema, OPS.to_batches(max_chunksize=1)) if chunked else OPS

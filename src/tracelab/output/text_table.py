@@ -24,7 +24,7 @@ _GAP = "  "
 _NARROWEST_TEXT = 16
 _NAMES = frozenset(("kernel", "name"))
 _LONG = 48
-"""Text that is wider, and the same in all rows, is written once below the table."""
+"""Text that is wider, and the same in all rows or all of a run, is written once below the table."""
 
 
 def table_lines(table: pa.Table, *, width: int | None, color: bool = False) -> Iterator[str]:
@@ -32,15 +32,14 @@ def table_lines(table: pa.Table, *, width: int | None, color: bool = False) -> I
 
     Long text is shortened in its middle. A single row that does not fit prints one value per line; several rows are
     split into blocks of columns, each with the row's number and the column that identifies the row. Long text that is
-    the same in all rows follows the table, complete.
+    the same in all rows, or in all rows of a run, follows the table, complete.
     """
     if table.column_names == ["explain_key", "explain_value"]:  # a drawing: shortening would break it
         for plan in table.column(1).to_pylist():
             yield from (escape_controls(line) for line in str(plan).splitlines())
         return
     columns = [_column(field, table.column(index)) for index, field in enumerate(table.schema)]
-    shared = _long_shared_texts(columns, table.num_rows, width)
-    columns = [column for column in columns if column not in shared]
+    columns, texts = _take_long_texts(columns, table.num_rows, width)
     fitted = columns if width is None else _fit_columns(columns, width)
     if width is None or _width(fitted) <= width:
         yield from _grid(fitted, color=color)
@@ -48,9 +47,9 @@ def table_lines(table: pa.Table, *, width: int | None, color: bool = False) -> I
         yield from _records(columns, width, color=color)
     else:
         yield from _blocks(columns, table.num_rows, width, color=color)
-    for column in shared:
+    for each in texts:
         yield ""
-        yield from wrap_text(f"{column.heading[0]}: {column.cells[0]}", width)
+        yield from wrap_text(each, width)
 
 
 def wrap_text(text: str, width: int | None) -> list[str]:
@@ -61,13 +60,43 @@ def wrap_text(text: str, width: int | None) -> list[str]:
     return [piece for line in lines for piece in (chop_cells(line, width) if cell_len(line) > width else [line])]
 
 
-def _long_shared_texts(columns: "Sequence[_Column]", rows: int, width: int | None) -> "list[_Column]":
-    """Return the columns of long text, not names, that all rows share; of a single row only where it does not fit."""
-    if rows == 0 or (rows == 1 and (width is None or _width(columns) <= width)):
-        return []
-    texts = [column for column in columns if not column.right and column.heading[0] not in _NAMES]
-    shared = [column for column in texts if column.width > _LONG and len(set(column.cells)) == 1]
-    return shared if len(shared) < len(columns) else []
+def _take_long_texts(columns: "list[_Column]", rows: int, width: int | None) -> "tuple[list[_Column], Sequence[str]]":
+    """Return the columns without those of long text, not names, that rows share, and each of these texts once.
+
+    All rows share a text, but a single row only where it does not fit. Where the columns do not fit, all rows of one
+    text of the first column may share one, too: as the reason why figures of a run are not known.
+    """
+    fits = width is None or _width(columns) <= width
+    if rows == 0 or (rows == 1 and fits):
+        return columns, []
+    long = [each for each in columns if not each.right and each.heading[0] not in _NAMES and each.width > _LONG]
+    shared = [each for each in long if len(set(each.cells)) == 1]
+    if shared and len(shared) < len(columns):
+        left = [each for each in columns if each not in shared]
+        return left, [f"{each.heading[0]}: {each.cells[0]}" for each in shared]
+    keys = columns[0]
+    repeated = [
+        each
+        for each in long
+        if each is not keys and len(set(zip(keys.cells, each.cells, strict=True))) == len(set(keys.cells)) < rows
+    ]
+    if fits or keys.right or not repeated:
+        return columns, []
+    texts = [
+        f"{each.heading[0]} of {', '.join(owners)}: {text}"
+        for each in repeated
+        for text, owners in _owners_of_texts(keys, each).items()
+    ]
+    return [each for each in columns if each not in repeated], texts
+
+
+def _owners_of_texts(keys: "_Column", column: "_Column") -> dict[str, list[str]]:
+    """Return each text of a column, but NULL, with the texts of the first column that have it."""
+    owners: dict[str, list[str]] = {}
+    for key, text in dict.fromkeys(zip(keys.cells, column.cells, strict=True)):
+        if text != "NULL":
+            owners.setdefault(text, []).append(key)
+    return owners
 
 
 class _Column:
