@@ -208,19 +208,21 @@ def test_a_symptom_names_the_findings_that_explain_most_of_it() -> None:
 def test_a_share_that_is_not_the_cost_states_why() -> None:
     late, idle = lead("late", 0.2, "waiting", 3, 2), lead("waits", 0.5, "waiting", 1, None, rest=0.3)
     first, second = derive_shares([idle, late], ())
-    assert first.sentence == ("waits. It costs 300.0 µs of 1.000 ms: 500.0 µs, less 200.0 µs of finding 2.")
+    assert first.sentence == (
+        "waits. It costs 300.0 µs of 1.000 ms (500.0 µs measured, minus 200.0 µs counted in finding 2)."
+    )
     assert second.sentence == "late. It costs 200.0 µs of 1.000 ms."
     (scaled,) = derive_shares(
         [replace(late, rest=0.1)], [Ceiling(frozenset({"waiting"}), 0.1, "exposed communication")]
     )
     assert scaled.sentence.endswith(
-        "It costs 100.0 µs of 1.000 ms: 200.0 µs, less 100.0 µs as several findings share the 100.0 µs of exposed "
-        "communication of the run."
+        "It costs 100.0 µs of 1.000 ms (200.0 µs measured, minus 100.0 µs as several findings share the 100.0 µs of "
+        "exposed communication of the run)."
     )
     (short,) = derive_shares([replace(late, rest=0.05, part_of=(1,))], ())
     assert short.sentence == (
-        "late. It costs 50.00 µs of 1.000 ms: 200.0 µs, less 150.0 µs that finding 1 does not have. That is part of "
-        "finding 1."
+        "late. It costs 50.00 µs of 1.000 ms (200.0 µs measured, minus 150.0 µs that finding 1 does not have). That is "
+        "part of finding 1."
     )
 
 
@@ -239,6 +241,7 @@ def small_losses(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_largest_losses_are_listed_also_within_the_thresholds(small_losses: Path) -> None:
+    """Below 1 % are two findings of copies: of gpu_breakdown and memcpy_throughput."""
     (whole,) = summarize(small_losses)
     known = (
         "GPUs compute for 88.5 % of the measured time; the rest: idle 6.0 %, exposed communication 5.0 %, "
@@ -247,7 +250,7 @@ def test_the_largest_losses_are_listed_also_within_the_thresholds(small_losses: 
     assert [(each.query, each.rest) for each in whole.leads] == [("idle_causes", 0.06), ("nccl_share", 0.05)]
     assert whole.balance == (
         f"{known} Of the 11.5 % in which the GPUs do not compute, 2 findings explain 11.0 %, and 0.5 % has other "
-        "causes. 2 findings cost less than 1 % each."  # of copies: gpu_breakdown and memcpy_throughput
+        "causes. 2 findings cost, or gain by a replay, less than 1 % each."
     )
     text = repr(Summaries([whole]))
     assert ("1. 6.0 %: " in text, "2. 5.0 %: " in text, "not listed" in text) == (True, True, False)

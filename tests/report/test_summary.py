@@ -3,6 +3,7 @@
 import itertools
 import json
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,9 @@ from tracelab.report.summary.alike import join_alike
 from tracelab.report.summary.derivation import derive_shares
 from tracelab.report.summary.figures import compute_mfu
 from tracelab.report.summary.html import MOST_WHOLE, render_summaries
-from tracelab.report.summary.lead import Ceiling, Lead, list_single, order_with_losses, plain_text
+from tracelab.report.summary.lead import Ceiling, Gain, Lead, list_single, order_with_losses, plain_text
 from tracelab.report.summary.overview import group_by_lead
-from tracelab.report.summary.ranking import add_consequences, explain, limit
+from tracelab.report.summary.ranking import add_consequences, explain, limit, rank_leads
 from tracelab.report.summary.rows import summary_rows
 from tracelab.report.summary.summarize import RunSummary, summarize
 from tracelab.report.summary.text import Summaries, describe_rest, describe_runs, summary_lines
@@ -100,6 +101,58 @@ def test_findings_together_cost_no_more_than_the_figure_that_they_are_part_of() 
     ]
     limited = limit(explain([late, sent, idle], LEAST), ceilings, LEAST)
     assert [(each.sentence, round(each.rest, 6)) for each in limited] == [("idle", 0.2), ("late", 0.15), ("sent", 0.05)]
+
+
+def replayable(name: str, share: float, detail: int, topic: str, change: str = "no_data_waits") -> Lead:
+    found = lead(name, share, detail, topic)
+    return replace(found, finding=replace(found.finding, what_if=change))
+
+
+def gaining(**gain_ns: int) -> Callable[[Sequence[Lead]], list[Lead]]:
+    """Return a replay of a window of 1,000 ns, with what each change gains."""
+    return lambda leads: [
+        replace(each, gain=Gain(gain_ns[each.finding.what_if], 1_000, 1_000.0)) if each.finding.what_if else each
+        for each in leads
+    ]
+
+
+def test_what_gains_less_than_one_percent_by_a_replay_is_counted_and_not_ranked() -> None:
+    leads = [replayable("sent", 0.05, 2, "transfer", "ideal_network"), lead("idle", 0.02, 1, "host")]
+    found = rank_leads(leads, [], [], 3, gaining(ideal_network=6))
+    assert ([each.sentence.split()[0] for each in found.leads], found.below) == (["idle"], 4)
+
+
+def test_what_costs_less_than_one_percent_is_ranked_where_a_replay_gains_more() -> None:
+    """Of two with one change the more expensive one is replayed; what a listed finding's replay is without is not."""
+    small = [replayable("few", 0.004, 2, "data"), replayable("more", 0.006, 2, "data")]
+    idle = lead("idle", 0.03, 1, "host")
+    found = rank_leads([idle], [], [], 2, gaining(no_data_waits=55), small)
+    first, second = found.leads
+    assert (first.sentence.split()[0], first.recoverable, found.below) == ("more", 0.055, 1)
+    assert (second.rest, second.unexplained) == (0.03, 0.03)  # of which the small one explains nothing
+    assert "counted in" not in second.sentence
+    loader = replayable("loader", 0.02, 2, "data")
+    listed = rank_leads([idle, loader], [], [], 2, gaining(no_data_waits=55), small)
+    assert ([each.sentence.split()[0] for each in listed.leads], listed.below) == (["loader", "idle"], 2)
+    assert rank_leads([idle], [], [], 2, gaining(no_data_waits=9), small).below == 2
+
+
+def test_a_part_whose_loss_the_replay_of_a_finding_removes_is_stated_there() -> None:
+    """The part of finding 2 has a share above that of finding 3, and the change of finding 1."""
+    idle, copies = lead("idle", 0.3, 1, "data"), lead("copies", 0.02, 2, "copies")
+    late = replayable("late", 0.1, 4, "waiting")
+    part = replace(replayable("steps", 0.04, 2, "data"), added=3, added_rows="3 steps")
+    part = replace(part, finding=replace(part.finding, rule="x"))
+    first, second, third = rank_leads([idle, copies, late], [part], [], 0, gaining(no_data_waits=500)).leads
+    names = [each.sentence.split()[0] for each in (first, second, third)]
+    assert names == ["late", "idle", "copies"]
+    assert first.details == "The same costs 40.00 µs in 3 steps, which finding 2 includes."
+    alone = rank_leads([idle, copies], [part], [], 0).leads
+    assert [(each.sentence.split()[0], each.part_of) for each in alone] == [
+        ("idle", ()),
+        ("steps", (1,)),
+        ("copies", ()),
+    ]
 
 
 def test_causes_of_one_detail_stand_beside_each_other() -> None:
@@ -259,6 +312,12 @@ def test_an_unknown_peak_is_all_that_the_mfu_of_known_flops_lacks() -> None:
     assert compute_mfu([unknown | {"flop": 600}], {}).note == reason
     assert compute_mfu([unknown | {"flop_source": "shapes"}], {}).note == reason
     assert "record shapes" in compute_mfu([unknown], {}).note
+
+
+def test_reasons_of_ranks_that_differ_in_a_percentage_are_one_with_its_range() -> None:
+    refused = [f"FLOPs of {share} % are known, below 50 %" for share in ("2.8", "10.1", "3")]
+    rows = [{"mfu_ratio": None, "flop": 1, "flop_source": None, "refused": each} for each in (*refused, "no peak")]
+    assert compute_mfu(rows, {}).note == "FLOPs of 2.8 % to 10.1 % are known, below 50 %; no peak"
 
 
 def test_a_run_of_counters_alone_has_no_figures_and_names_the_query(tmp_path: Path) -> None:
@@ -440,12 +499,10 @@ def test_the_generated_job_leads_with_its_transfers_and_its_straggler(job: RunSu
     assert ("sends and receives is waiting" in bubble.sentence, round(bubble.rest, 3)) == (True, 0.155)
 
 
-def test_findings_are_ranked_by_what_a_step_gains_also_within_the_thresholds_and_parts_come_last(
-    job: RunSummary,
-) -> None:
-    whole = [each for each in job.leads if not each.part_of]
-    assert [each.recoverable for each in whole] == sorted((each.recoverable for each in whole), reverse=True)
-    assert list(job.leads[: len(whole)]) == whole
+def test_findings_are_ranked_by_what_a_step_gains_also_within_the_thresholds(job: RunSummary) -> None:
+    shares = [each.recoverable for each in job.leads]
+    assert shares == sorted(shares, reverse=True)
+    assert min(shares) >= LEAST
     within = [each for each in job.leads if each.finding.rule is not None]
     assert within
     assert all(each.evidence.endswith("within the threshold of its rule") for each in within)

@@ -35,7 +35,7 @@ Examples:
 @click.option(
     "--all-findings",
     is_flag=True,
-    help="List all findings that cost at least 1 % of the run; by default the three that cost most.",
+    help="List all findings that cost, or by a replay gain, at least 1 % of the run; by default the first three.",
 )
 @click.option(
     "--limit",

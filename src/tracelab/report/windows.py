@@ -128,7 +128,7 @@ def measured_times(con: duckdb.DuckDBPyConnection) -> dict[str, tuple[float | No
     return {run: (window_ns or None, step_ns or None) for run, window_ns, step_ns in rows}
 
 
-def mean_window_ns(con: duckdb.DuckDBPyConnection, run: str) -> float | None:
-    """Return the mean measured time of the devices of a run; None without any."""
-    rows = con.execute("select device_ns from report.windows where run = $run", {"run": run}).fetchall()
-    return rows[0][0] or None if rows else None
+def mean_windows_ns(con: duckdb.DuckDBPyConnection) -> dict[str, float]:
+    """Return by run the mean measured time of its devices; runs without any are left out."""
+    rows = con.execute("select run, device_ns from report.windows where device_ns > 0").fetchall()
+    return {run: float(device_ns) for run, device_ns in rows}

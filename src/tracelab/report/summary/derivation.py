@@ -50,7 +50,7 @@ def _head(lead: Lead, leads: Sequence[Lead], ceilings: Sequence[Ceiling], unrank
         late = [
             at
             for at, each in enumerate(leads, 1)
-            if each.detail > lead.detail and each.rank == lead.rank and each.topics == ("waiting",)
+            if each.is_counted and each.detail > lead.detail and each.rank == lead.rank and each.topics == ("waiting",)
         ]
         if late:
             yield f"The other ranks wait for this one: {list_findings(late)}."
@@ -64,7 +64,10 @@ def _details(lead: Lead, leads: Sequence[Lead], ceilings: Sequence[Ceiling], unr
         parts = [lead, *joined]
         if less := [*_hidden(parts), *_explained(parts, leads, unranked), *_shared(parts, leads, ceilings)]:
             alone = format_scaled(sum(each.cost_ns for each in parts), Quantity.DURATION)
-            yield f"Together they take {alone}, less {', and less '.join(less)}."
+            yield f"Measured together: {alone}, minus {', minus '.join(less)}."
+    for each in lead.also:
+        cost = f"The same costs {_time(each, each.rest)} {_place_of(each)}"
+        yield f"{cost}, which {list_findings(each.part_of)} include{'s' * (len(each.part_of) < 2)}."  # noqa: PLR2004
     for each in _consequences(lead):
         yield from _head(each, leads, ceilings, unranked)
         yield from _details(each, leads, ceilings, unranked)
@@ -150,14 +153,14 @@ def _cost(lead: Lead, less: Sequence[str], *, is_consequence: bool) -> Iterator[
         cost += " to it" * (not is_part and lead.gain is not None)
     if consequences:
         cost += f", and ranks that wait for it {_time(lead, consequences)}"
-    yield f"{cost}: {measured}, less {', and less '.join(less)}." if less else f"{cost}."
+    yield f"{cost} ({measured} measured, minus {', minus '.join(less)})." if less else f"{cost}."
 
 
 def _hidden(parts: Sequence[Lead]) -> Iterator[str]:
     """Yield how much of the parts the device would spend waiting for the CPU side in their place."""
     hidden = sum(each.hidden for each in parts)
     if hidden >= _SAME_SHARE:
-        yield f"{_time(parts[0], hidden)} after which the GPU waits for the CPU side all the same"
+        yield f"{_time(parts[0], hidden)} in which the GPU would wait for the CPU side anyway"
 
 
 def _explained(parts: Sequence[Lead], leads: Sequence[Lead], unranked: Sequence[Lead]) -> Iterator[str]:
@@ -167,12 +170,14 @@ def _explained(parts: Sequence[Lead], leads: Sequence[Lead], unranked: Sequence[
     if explained < _SAME_SHARE:
         return
     causes = [
-        at for at, each in enumerate(leads, 1) if each.detail > lead.detail and set(each.topics) & set(lead.topics)
+        at
+        for at, each in enumerate(leads, 1)
+        if each.detail > lead.detail and set(each.topics) & set(lead.topics) and (each.is_counted or lead.part_of)
     ]
     names = [list_findings(causes)] if causes else []
     if any(each.detail > lead.detail and set(each.topics) & set(lead.topics) for each in unranked):
         names.append("what is noted below")
-    yield f"{_time(lead, explained)} of {' and '.join(names) or list_findings([])}"
+    yield f"{_time(lead, explained)} counted in {' and '.join(names) or list_findings([])}"
 
 
 def _shared(parts: Sequence[Lead], leads: Sequence[Lead], ceilings: Sequence[Ceiling]) -> Iterator[str]:
@@ -197,7 +202,8 @@ def _time(lead: Lead, share: float) -> str:
 
 def _reached(leads: Sequence[Lead], ceilings: Sequence[Ceiling]) -> Ceiling:
     """Return the first ceiling that the findings exceed together, else the last one."""
+    counted = [each for each in leads if each.is_counted]
     for ceiling in ceilings:
-        if sum(each.unexplained for each in list_single(leads) if set(each.topics) <= ceiling.topics) > ceiling.share:
+        if sum(each.unexplained for each in list_single(counted) if set(each.topics) <= ceiling.topics) > ceiling.share:
             return ceiling
     return ceilings[-1]

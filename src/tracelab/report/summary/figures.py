@@ -1,8 +1,10 @@
 """The five figures of a run, each with its denominator, or with what to record where it cannot be known."""
 
+import itertools
+import re
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,6 +40,7 @@ _SURE_COVERAGE = 0.9
 LEAST_COVERAGE = 0.5
 """Least share of the kernels' time whose FLOPs by shapes must be known; what is not known makes a lower bound of it."""
 _LEAST_UNKNOWN = 0.001
+_PERCENT = re.compile(r"(\d+(?:\.\d+)?) %")
 _NO_LOADER = (
     "no step waits for a marked data loader; record the CPU side of a loop over PyTorch's DataLoader, or put a range "
     "around another one and name it in the option --loader-name of data_loader_wait"
@@ -277,8 +280,10 @@ def _exposed_communication(rows: Rows, waits: Rows, exposure: Rows, *, is_scoped
     )
     recoverable = share * recoverable_ns / exposed_ns if exposed_ns else share
     if share - recoverable >= _LEAST_UNKNOWN:
-        without = "without the rest, the GPUs would wait for the CPU side instead"
-        note += f"; at most {format_share(recoverable)} recoverable: {without}"
+        note += (
+            f"; at most {format_share(recoverable)} can be saved: in the other {format_share(share - recoverable)} the "
+            "GPUs would wait for the CPU side anyway"
+        )
     if all(row["wait_ns"] is None for row in waits):
         note += f"; how much of it is waiting is not known{_why_waits_are_unknown(waits)}"
     return Figure("exposed communication", share, format_share(share), note)
@@ -335,7 +340,7 @@ def compute_mfu(rows: Rows, missing: Mapping[str, str]) -> Figure:
             source += f": query mfu --from shapes --min-coverage {LEAST_COVERAGE}"
         text = f"≥ {_format_small_share(mean)}" if is_bound else _format_small_share(mean)
         return Figure("MFU", mean, text, f"{peak}, by the {known[0]['peak_source']} peak{source}")
-    refused = sorted({str(row["refused"]) for row in rows if row["refused"]})
+    refused = _merge_reasons(str(row["refused"]) for row in rows if row["refused"])
     if rows and all(row["flop"] is not None or row["flop_source"] == "shapes" for row in rows):  # not a shape
         return Figure("MFU", None, "unknown", "; ".join(refused))
     reason = "; ".join(refused) if refused and "mfu" not in missing else "no FLOPs of its kernels are counted"
@@ -345,3 +350,19 @@ def compute_mfu(rows: Rows, missing: Mapping[str, str]) -> Figure:
         "unknown",
         f"{reason}; record shapes, ingest ncu's counts, or query mfu with --flop-per-step and --peak-gflop-per-s",
     )
+
+
+def _merge_reasons(reasons: Iterable[str]) -> list[str]:
+    """Return reasons once that differ in their percentages alone, with the range of these."""
+    alike: dict[tuple[str, ...], list[list[str]]] = defaultdict(list)
+    for reason in sorted(set(reasons)):
+        parts = _PERCENT.split(reason)
+        alike[tuple(parts[::2])].append(parts[1::2])
+    merged = []
+    for words, rows in alike.items():
+        ranges = []
+        for values in zip(*rows, strict=True):
+            low, high = (bound(values, key=float) for bound in (min, max))
+            ranges.append(f"{low} %" if low == high else f"{low} % to {high} %")
+        merged.append("".join(itertools.chain.from_iterable(itertools.zip_longest(words, ranges, fillvalue=""))))
+    return merged

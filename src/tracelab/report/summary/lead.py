@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tracelab.query import library
-from tracelab.query.report_rules import COMPUTING_TOPICS, Finding, Report
+from tracelab.query.report_rules import COMPUTING_TOPICS, LEAST_SHARE, Finding, Report
 from tracelab.query.spec import Query
 
 
@@ -72,6 +72,8 @@ class Lead:
     included: tuple["Lead", ...] = ()
     """What other ranks lose to the same cause, or late ranks of the same cause: `rest` has their shares, too; the other
     figures are without them."""
+    also: tuple["Lead", ...] = ()
+    """Parts of other findings that the same change of what_if removes: `rest` does not have their shares."""
     symptoms: tuple["Lead", ...] = ()
     """Findings that this one explains: its details begin with them."""
     hidden: float = 0.0
@@ -92,6 +94,11 @@ class Lead:
     def recoverable(self) -> float:
         """Return by which share the run gets shorter without the loss, by a replay; without one, `rest`."""
         return self.rest if self.gain is None else self.gain.share
+
+    @property
+    def is_counted(self) -> bool:
+        """Return whether its time counts beside that of others: it is no part of one, nor below the least share."""
+        return not self.part_of and self.rest >= LEAST_SHARE
 
     def per_step_ns(self, step_ns: float) -> float:
         """Return what a step gains, or loses, from the measured time of a step on a device."""

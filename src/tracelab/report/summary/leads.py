@@ -1,5 +1,6 @@
 """Collect the findings of all queries about each run, and rank them."""
 
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ from tracelab.report.sentences import FindingContext, build_context, fill_findin
 from tracelab.report.summary.lead import Ceiling, FoundLeads, Lead, report_of
 from tracelab.report.summary.ranking import rank_leads
 from tracelab.report.summary.replays import change_of, replay_leads
+from tracelab.report.windows import mean_windows_ns
 from tracelab.store import execution
 
 _COMPARES_RANKS = frozenset({"rank_balance"})
@@ -35,25 +37,34 @@ def find_leads(
     """Return by run the findings that cost at least the least share, the largest rest first, and count the others.
 
     `ceilings` bound by run what findings of some topics cost together: waiting that computing hides costs nothing.
-    Findings within the thresholds of their rules are among them and change no share of the others; those that are part
-    of another finding come last. Runs without any finding are left out.
+    Findings within the thresholds of their rules are among them and change no share of the others. Runs without any
+    finding are left out.
     """
     ruled: dict[str, list[Lead]] = defaultdict(list)
     within: dict[str, list[Lead]] = defaultdict(list)
+    small: dict[str, list[Lead]] = defaultdict(list)
     below: Counter[str] = Counter()
+    devices_ns = mean_windows_ns(session.con)
     for query, table in answers.values():
         if query.report is None or "run" not in table.column_names:
             continue
         session.con.register("answer", table)
         leading = [each for each in findings_and_within(query) if each.cost and each.cost.leads]
         for finding in _select_costly(session, leading):
-            leads, few = _leads_of(session, query, finding, table)
+            leads, few = _leads_of(session, query, finding, table, devices_ns)
             for run, each in leads:
-                (ruled if finding.rule is None else within)[run].append(each)
+                (small if each.share < LEAST_SHARE else ruled if finding.rule is None else within)[run].append(each)
             below += few
         session.con.unregister("answer")
     return {
-        run: rank_leads(ruled[run], within[run], ceilings.get(run, ()), below[run], partial(replay_leads, session, run))
+        run: rank_leads(
+            ruled[run],
+            within[run],
+            ceilings.get(run, ()),
+            below[run],
+            partial(replay_leads, session, run, devices_ns.get(run)),
+            small[run],
+        )
         for run in {*ruled, *within, *below}
     }
 
@@ -74,11 +85,13 @@ def _select_costly(session: ReportSession, findings: Sequence[Finding]) -> list[
 
 
 def _leads_of(
-    session: ReportSession, query: Query, finding: Finding, table: pa.Table
+    session: ReportSession, query: Query, finding: Finding, table: pa.Table, devices_ns: Mapping[str, float]
 ) -> tuple[list[tuple[str, Lead]], Counter[str]]:
     """Return the leads of one finding with their runs, and by run the number of those below the least share.
 
-    A lead is for all rows whose costs add up. One statement covers all runs: planning it takes longer than its rows.
+    Of these, the ones that a replay may show to gain more are leads, too: what they cost, added up over the devices, is
+    the least share of the mean window of a device. A lead is for all rows whose costs add up. One statement covers all
+    runs: planning it takes longer than its rows.
     """
     every = replace(finding, most=table.num_rows, each=None)
     rows = execution.fetch_table(
@@ -88,10 +101,19 @@ def _leads_of(
         ),
     )
     shares = [share or 0 for share in rows.column(COST_SHARE).to_pylist()]
-    runs = map(str, rows.column("run").to_pylist())
+    runs = [*map(str, rows.column("run").to_pylist())]
     below = Counter(run for run, share in zip(runs, shares, strict=True) if 0 < share < LEAST_SHARE)
     # more than the measured time is no part of it
-    costly = rows.filter(pa.array([LEAST_SHARE <= share <= 1 for share in shares], pa.bool_()))
+    least = {run: LEAST_SHARE * window_ns for run, window_ns in devices_ns.items()} if _may_gain(finding) else {}
+    costly = rows.filter(
+        pa.array(
+            [
+                LEAST_SHARE <= share <= 1 or (0 < share < LEAST_SHARE and (cost or 0) >= least.get(run, math.inf))
+                for run, share, cost in zip(runs, shares, rows.column(COST).to_pylist(), strict=True)
+            ],
+            pa.bool_(),
+        )
+    )
     leads = []
     for run in dict.fromkeys(costly.column("run").to_pylist()):
         own, all_rows = (each.filter(pc.equal(each.column("run"), run)) for each in (costly, table))
@@ -100,6 +122,11 @@ def _leads_of(
             (str(run), _build_lead(session, query, finding, context, at, row)) for at, row in enumerate(own.to_pylist())
         ]
     return leads, below
+
+
+def _may_gain(finding: Finding) -> bool:
+    """Return whether a replay may show that a ranked finding gains more than it costs."""
+    return finding.what_if is not None and finding.cost is not None and finding.cost.ranked
 
 
 def _build_lead(

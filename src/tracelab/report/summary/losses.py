@@ -94,7 +94,7 @@ def describe_balance(losses: Losses, found: FoundLeads) -> str:
                 "cannot be recovered: the GPUs would wait for the CPU side in its place (recoverable_exposure)."
             )
         counted, noted = (
-            [lead for lead in leads if not COMPUTING_TOPICS & set(lead.topics) and not lead.part_of]
+            [lead for lead in leads if not COMPUTING_TOPICS & set(lead.topics) and lead.is_counted]
             for leads in (found.leads, found.unranked)
         )
         explained = min(sum(lead.rest for lead in counted), lost - hidden)
@@ -107,6 +107,7 @@ def describe_balance(losses: Losses, found: FoundLeads) -> str:
             parts = f"{leads} {format_share(explained)}{unranked}, and {unexplained} has other causes."
             sentences.append(f"Of the {rest}, {parts}")
     if found.below:
-        others = "1 finding costs" if found.below == 1 else f"{found.below:,} findings cost"
-        sentences.append(f"{others} less than {100 * LEAST_SHARE:.0f} %{' each' * (found.below > 1)}.")
+        cost, gain, each = ("costs", "gains", "") if found.below == 1 else ("cost", "gain", " each")
+        findings = f"{found.below:,} finding{'s' * (found.below > 1)}"
+        sentences.append(f"{findings} {cost}, or {gain} by a replay, less than {100 * LEAST_SHARE:.0f} %{each}.")
     return " ".join(sentences)

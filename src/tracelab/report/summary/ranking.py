@@ -4,15 +4,19 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from tracelab.paths.gains import Change
 from tracelab.query.report_rules import LEAST_SHARE
 from tracelab.report.summary.alike import join_alike
 from tracelab.report.summary.derivation import derive_shares
 from tracelab.report.summary.lead import Ceiling, FoundLeads, Lead
+from tracelab.report.summary.replays import change_of
 
 MOST_EXPLAINED = 0.5
 """A symptom of which causes explain a larger part is not shown beside them."""
 LARGE_REST = 0.1
 """What is left of a finding that is itself a cause is shown if it is this share of the run or more."""
+MOST_SMALL = 8
+"""Of findings that cost less than the least share, so many are replayed, the most expensive first."""
 
 
 def rank_leads(
@@ -21,10 +25,12 @@ def rank_leads(
     ceilings: Sequence[Ceiling],
     below: int,
     replay: Callable[[Sequence[Lead]], list[Lead]] = list,
+    small: Sequence[Lead] = (),
 ) -> FoundLeads:
     """Rank the findings of a run, those within the thresholds by what others leave; keep apart what is only noted.
 
-    `replay` adds what the run gains without each: by that they come in order, else by the share that is lost.
+    `replay` adds what the run gains without each: by that they come in order, else by the share that is lost. What is
+    below the least share is counted. `small` findings cost less than that, and are ranked where a replay gains more.
     """
     explained = explain(ruled, LEAST_SHARE)
     ranked = limit(explained, ceilings, LEAST_SHARE)
@@ -34,21 +40,76 @@ def rank_leads(
     others = rank_within(within, leads, unranked, ceilings)
     single = [*leads, *(each for each in others if not each.part_of)]
     joined = join_alike(add_consequences(single), symptoms, unranked)
-    ordered = sorted(replay(joined), key=lambda lead: -lead.recoverable)
-    places = {at: _place(ordered, lead) for at, lead in enumerate(leads, 1)}
-    parts = [replace(lead, part_of=tuple(places[at] for at in lead.part_of)) for lead in others if lead.part_of]
-    first = derive_shares(ordered, ceilings, unranked)
-    last = derive_shares([*ordered, *parts], ceilings, unranked)[len(ordered) :]
-    return FoundLeads((*first, *last), below, tuple(derive_shares(unranked, ceilings)))
+    added = _choose_small(small, joined)
+    replayed = replay([*joined, *added])
+    listed = [lead for lead in replayed if lead.recoverable >= LEAST_SHARE]
+    below += len(joined) - sum(lead.rest >= LEAST_SHARE for lead in listed)
+    below -= sum(1 + len(lead.included) for lead in listed if lead.rest < LEAST_SHARE)
+    parts = [
+        lead
+        for lead in others
+        if lead.part_of and any(_has(each, leads[at - 1]) for at in lead.part_of for each in listed)
+    ]
+    below += sum(bool(lead.part_of) for lead in others) - len(parts)
+    ordered = _number_parts(*_add_parts(listed, parts), leads)
+    return FoundLeads(
+        tuple(derive_shares(ordered, ceilings, unranked)), below, tuple(derive_shares(unranked, ceilings))
+    )
+
+
+def _choose_small(small: Sequence[Lead], leads: Sequence[Lead]) -> list[Lead]:
+    """Return the findings to replay though they cost little: of each change that no lead has the most expensive one."""
+    known = {change_of(each.finding, each.rank) for lead in leads for each in (lead, *lead.included)}
+    chosen: dict[Change, Lead] = {}
+    for lead in sorted(join_alike(small, (), ()), key=lambda each: -each.rest):
+        change = change_of(lead.finding, lead.rank)
+        if change is not None and change not in known:
+            chosen.setdefault(change, lead)
+    return list(chosen.values())[:MOST_SMALL]
+
+
+def _add_parts(leads: Sequence[Lead], parts: Sequence[Lead]) -> tuple[list[Lead], list[Lead]]:
+    """Return the leads, each with the parts of others that its change removes, too, and the remaining parts."""
+    of_change: dict[Change, list[Lead]] = defaultdict(list)
+    changes = {change_of(lead.finding, lead.rank) for lead in leads}
+    rest = []
+    for part in parts:
+        change = change_of(part.finding, part.rank)
+        if change is not None and change in changes:
+            of_change[change].append(part)
+        else:
+            rest.append(part)
+    with_parts = []
+    for lead in leads:  # the first lead of a change has them
+        change = change_of(lead.finding, lead.rank)
+        also = of_change.pop(change, []) if change is not None else []
+        with_parts.append(replace(lead, also=tuple(also)))
+    return with_parts, rest
+
+
+def _number_parts(leads: Sequence[Lead], parts: Sequence[Lead], wholes: Sequence[Lead]) -> list[Lead]:
+    """Order leads and parts by their shares, and number by that the findings that include a part."""
+    ordered = sorted([*leads, *parts], key=lambda lead: -lead.recoverable)
+    places = {
+        at: place
+        for at, whole in enumerate(wholes, 1)
+        for place, each in enumerate(ordered, 1)
+        if not each.part_of and _has(each, whole)
+    }
+
+    def number(part: Lead) -> Lead:
+        return replace(part, part_of=tuple(sorted(places[at] for at in part.part_of if at in places)))
+
+    return [replace(number(lead), also=tuple(map(number, lead.also))) for lead in ordered]
 
 
 def _is_same(lead: Lead, other: Lead) -> bool:
     return (lead.query, lead.finding, lead.sentence) == (other.query, other.finding, other.sentence)
 
 
-def _place(leads: Sequence[Lead], lead: Lead) -> int:
-    """Return the number of the one of the leads that is a lead, or has it among its consequences."""
-    return next(at for at, each in enumerate(leads, 1) if any(_is_same(lead, one) for one in (each, *each.included)))
+def _has(lead: Lead, other: Lead) -> bool:
+    """Return whether a lead is another one, or has it among its consequences."""
+    return any(_is_same(other, one) for one in (lead, *lead.included))
 
 
 def add_consequences(leads: Sequence[Lead]) -> list[Lead]:

@@ -8,7 +8,6 @@ from tracelab.paths.gains import Change, write_changes
 from tracelab.query.report_rules import CHANGES_OF_A_RANK, Finding
 from tracelab.report.answers import ReportSession
 from tracelab.report.summary.lead import Gain, Lead
-from tracelab.report.windows import mean_window_ns
 from tracelab.schema import REPLAYED_GAINS
 from tracelab.store.computed_tables import compute_tables
 
@@ -26,10 +25,12 @@ def has_replay(session: ReportSession, run: str) -> bool:
     return session.mask is None and bool(session.con.execute(sql, {"run": run}).fetchall())
 
 
-def replay_leads(session: ReportSession, run: str, leads: Sequence[Lead]) -> list[Lead]:
-    """Add to each finding what a replay of the run without its loss gains, where there is one that answers."""
+def replay_leads(session: ReportSession, run: str, device_ns: float | None, leads: Sequence[Lead]) -> list[Lead]:
+    """Add to each finding what a replay of the run without its loss gains, where there is one that answers.
+
+    `device_ns` is the mean measured time of its devices.
+    """
     changes = dict.fromkeys(each for lead in leads if (each := change_of(lead.finding, lead.rank)))
-    device_ns = mean_window_ns(session.con, run)
     if not changes or device_ns is None or not has_replay(session, run):
         return list(leads)
     params = {**REPLAYED_GAINS.params, "changes": write_changes(changes)}

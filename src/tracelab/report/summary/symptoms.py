@@ -47,7 +47,7 @@ def relate(leads: Sequence[Lead], query: str, finding: Finding, rank: int | None
     causes = [
         (number, lead)
         for number, lead in enumerate(leads, 1)
-        if set(lead.topics) & set(cost.topics) and not lead.part_of and _may_explain(lead, finding, rank)
+        if set(lead.topics) & set(cost.topics) and lead.is_counted and _may_explain(lead, finding, rank)
     ]
     return Relation(
         None,

@@ -231,8 +231,11 @@ def _describe_unranked(lead: Lead) -> str:
 def describe_shares(summary: RunSummary) -> str:
     """Return what the shares of findings are: of which time, and whether replays of the run have some of them."""
     replayed = any(lead.gain for lead in summary.leads)
-    without = "; by a replay: what the run gains without it, else what GPUs lose, of which it may gain less" * replayed
-    return f"What costs most, as shares of {describe_measured_time(summary)}{without}"
+    meaning = (
+        '. "By a replay" is how much shorter the run gets without the cause. Other shares are the GPU time that is '
+        "lost to it; the run may gain less"
+    )
+    return f"What costs most, as shares of {describe_measured_time(summary)}{meaning * replayed}"
 
 
 def describe_measured_time(summary: RunSummary) -> str:
