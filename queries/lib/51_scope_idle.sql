@@ -118,7 +118,7 @@ union all
 from scope_edge_rows('_own');
 
 -- scope_windows(relation): windows() of the relation, from where the gap begins that its first row ends; of a scope of times
--- from bound to bound.
+-- from bound to bound, or to the end of its last row, which is later where that runs past the bound.
 create or replace macro scope_windows(relation) as table
 with _widened as (
     select run, source, rank, device, start_ns, end_ns from query_table(relation)

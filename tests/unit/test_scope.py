@@ -21,7 +21,7 @@ from tracelab.client import Lab
 from tracelab.collect.recording.recorder import PROGRAM_START
 from tracelab.errors import NoDataError, UsageError
 from tracelab.query import execute, library
-from tracelab.store.scope.request import Scope
+from tracelab.store.scope.request import By, Scope
 
 MAIN, ENGINE = 1, 2
 
@@ -503,6 +503,20 @@ def test_an_option_takes_a_choice_of_the_query_and_a_time_of_the_scope(two_steps
     assert roofline(two_steps, "--from", "130ns", "--from", "shapes", "--to", "1ms") == (part, note)
     _, note = roofline(two_steps, "--from", "shape")
     assert note == "tracelab: --from 'shape' is neither counters, shapes, both nor a time, such as 350ms\n"
+
+
+@pytest.mark.parametrize(
+    ("to", "by", "past_ns", "window_ns"),
+    [("120ns", "launch", 35, 155 - 5), ("120ns", "execution", 15, 135 - 5), ("160ns", "execution", 0, 160 - 5)],
+)
+def test_a_scope_of_times_states_how_long_its_rows_run_past_its_end(
+    two_steps: Path, to: str, by: By, past_ns: int, window_ns: int
+) -> None:
+    """By launch the kernel called at 115 is in the scope to 120, and runs to 155; by execution one runs to 135."""
+    answer = Lab(two_steps).scoped(to=to, by=by).query("gpu_breakdown")
+    sentence = f" Rows of GPUs in it run up to {past_ns} ns past its end, and so does its window: no row is cut."
+    assert [note.endswith(sentence) for note in answer.notes if note.startswith("Scope")] == [past_ns > 0]
+    assert [each["window_ns"] for each in answer.to_pylist()] == [window_ns]
 
 
 def test_a_query_without_its_rows_names_the_choice_whose_rows_the_store_has(two_steps: Path) -> None:

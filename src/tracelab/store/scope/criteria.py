@@ -342,8 +342,8 @@ def _find_stretch(con: duckdb.DuckDBPyConnection, stretch: Span, text: str) -> t
     starts = stretch.first - rows["shift_ns"] if stretch.first else np.full_like(rows["shift_ns"], _EARLIEST_NS)
     ends = np.full_like(starts, _LATEST_NS) if stretch.last is None else stretch.last - rows["shift_ns"]
     bounds = tuple(
-        Bounds(run, name, int(start) if stretch.first else None, None if stretch.last is None else int(end))
-        for run, name, start, end in zip(rows["run"], rows["name"], starts, ends, strict=True)
+        Bounds(run, name, int(key), int(start) if stretch.first else None, None if stretch.last is None else int(end))
+        for run, name, key, start, end in zip(rows["run"], rows["name"], rows["source"], starts, ends, strict=True)
     )
     return Criterion(of_source=Stretches(rows["source"], starts, ends)), bounds
 

@@ -28,6 +28,8 @@ class Bounds:
 
     run: str
     source: str
+    key: int
+    """The number of the source in batches of rows."""
     from_ns: int | None
     to_ns: int | None
 

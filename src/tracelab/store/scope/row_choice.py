@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from tracelab import schema
 from tracelab.errors import NoDataError, UsageError
+from tracelab.output.labels import Quantity, format_scaled
 from tracelab.output.spans import format_spans
 from tracelab.store import execution, integrity, session
 from tracelab.store.alignment import Alignment
@@ -80,6 +81,8 @@ class _Tally:
     """Rows of GPUs, in the scope or not."""
     unlinked: int = 0
     """Rows of GPUs in the scope whose launch was not recorded."""
+    overrun_ns: int = 0
+    """How long rows of GPUs in a scope of times run after its end."""
 
 
 def select_rows(  # noqa: PLR0913  one for each thing that a session depends on
@@ -144,10 +147,12 @@ class _Chooser:
         self._tables = tables
         self._needs = needs
         self._tally = _Tally()
+        self._ends: dict[int, int] = {}
 
     def choose(self) -> RowMask:
         """Return the mask. Raises NoDataError where the scope is empty."""
         criteria, found, bounds = find_criteria(self._con, self._scope, self._step_name)
+        self._ends = {each.key: each.to_ns for each in bounds if each.to_ns is not None}
         calls = _read_calls(self._con) if self._reads_calls() else None
         bits: dict[str, bytes] = {}
         for table in self._tables:
@@ -212,7 +217,14 @@ class _Chooser:
             wanted = [each for each in streams.tolist() if holds_number(self._scope.stream_numbers, each)]
             kept &= ~on_gpu | np.isin(batch.stream, wanted)
         self._tally.unlinked += int((kept & unlinked).sum())
+        self._measure_overrun(batch, kept & on_gpu)
         return kept
+
+    def _measure_overrun(self, batch: "_Batch", kept: Flags) -> None:
+        """Note how long these rows of GPUs run after the end of a scope of times: none is cut."""
+        for key, to_ns in self._ends.items():
+            last_ns = batch.end_ns[kept & (batch.rows.source == key)].max(initial=to_ns)
+            self._tally.overrun_ns = max(self._tally.overrun_ns, int(last_ns) - to_ns)
 
     def _read_batches(self, table: str) -> Iterator["_Batch"]:
         reader = self._con.sql(_render_places(schema.BY_NAME[table])).to_arrow_reader(_BATCH_ROWS)
@@ -246,7 +258,12 @@ class _Chooser:
         if self._tally.unlinked and found and scope.by == "launch":
             unlinked = f" {self._tally.unlinked:,} rows of GPUs without a recorded launch count by their own start."
         needless = f" {_NO_GPU}" if (scope.stream is not None or scope.linked) and not self._tally.on_gpu else ""
-        return f"Scope: {'; '.join(part for part in (', '.join(parts), by, rows) if part)}.{unlinked}{needless}"
+        overrun = ""
+        if self._tally.overrun_ns:
+            length = format_scaled(self._tally.overrun_ns, Quantity.DURATION)
+            overrun = f" Rows of GPUs in it run up to {length} past its end, and so does its window: no row is cut."
+        named = "; ".join(part for part in (", ".join(parts), by, rows) if part)
+        return f"Scope: {named}.{unlinked}{needless}{overrun}"
 
 
 @dataclass(frozen=True)
@@ -260,6 +277,8 @@ class _Batch:
     has_launch: Flags
     stream: Times
     correlation: Times
+    end_ns: Times
+    """Of what occupies a GPU; else, and without a valid duration, NULL."""
 
     @classmethod
     def of(cls, batch: pa.RecordBatch) -> "_Batch":
@@ -284,11 +303,14 @@ def _render_places(table: schema.Table) -> str:
     def value(column: str | None) -> str:
         return f"cast({f'coalesce({column}, {_NEVER})' if column in names else _NEVER} as bigint)"
 
+    end = "case when has_valid_interval(start_ns, try(start_ns + dur_ns)) then start_ns + dur_ns end"
+    end = f"coalesce({end if table.name in schema.GPU_ACTIVITY else 'null'}, {_NEVER})"
     return (
         f"select hash(filename) as file, file_row_number as row, {value(_time_column(table))} as at_ns,\n"
         f"    {SOURCE} as source, {PROCESS} as process, ({thread})::ubigint as thread,\n"
         f"    {on_gpu} as on_gpu, {has_launch} as has_launch,\n"
-        f"    {value('stream')} as stream, {value('correlation')} as correlation\nfrom {_NUMBERED}{table.name}"
+        f"    {value('stream')} as stream, {value('correlation')} as correlation,\n"
+        f"    cast({end} as bigint) as end_ns\nfrom {_NUMBERED}{table.name}"
     )
 
 
