@@ -6,7 +6,8 @@
 -- module have rows without a module, one a phase: optimizer within ranges of its step, else forward, backward or, without
 -- recorded ops, other.
 -- A kernel that a graph replays belongs to the module of its capture, where a run of the store has it (see graph_replays).
--- Own times add up to the durations of all GPU rows, and exposed communication to that of gpu_breakdown. Memory belongs to a
+-- Own times add up to the durations of all GPU rows. Exposed communication includes that of modules inside: of the modules of
+-- depth 1 and the rows without a module together it is that of gpu_breakdown. Memory belongs to a
 -- module as a GPU row does, by when it was allocated. Modules are recorded with with_stack=True of the PyTorch profiler. Of nsys
 -- the NVTX ranges that a program pushes are its modules, but those of libraries, of ops and of steps; ops of emit_nvtx()
 -- have sequence numbers.
@@ -42,7 +43,7 @@
 -- gpu_rows = "GPU rows of the module and those inside: kernels, copies, memsets and whole graphs."
 -- of_gpu_activity_ratio = "gpu_ns / gpu_activity_ns."
 -- gpu_activity_ns = "Durations of all GPU rows of the rank, added up."
--- exposed_comm_ns = "Time in which its communication kernels ran, and no compute; of kernels that run at once that of the first."
+-- exposed_comm_ns = "Time in which its communication kernels ran, those of modules inside included, and no compute; of kernels that run at once that of the first. Modules of depth 1 and rows without a module add up to exposed_comm_ns of gpu_breakdown."
 -- allocated_bytes = "Bytes of GPU memory that it allocates, modules inside included, released or not; NULL where the rank recorded no memory events."
 -- host_allocated_bytes = "The same of host memory."
 -- ///
