@@ -33,7 +33,7 @@
 -- calls = "Calls of the frame; NULL of (backward), of (no frame), and of what is below (backward). Of kernels that graphs replay those in the capture; of the GPU with --scope-by execution those of the whole recording."
 -- of_whole_ratio = "total / whole."
 -- whole = "own of all nodes of the run and rank, added up."
--- is_wait = "Whether the frame itself only waits: for a lock, a time, a process, or data of a pipe, socket or queue."
+-- is_wait = "Whether the frame itself only waits: for a lock, a time, a process, data of a pipe, socket or queue, or the GPU, as in torch.cuda.synchronize(). A copy that waits, as that of .item(), is not marked: sync_points has it."
 -- ///
 with recursive replayed as materialized (
     from known_replays($run, $rank, $captures_from) where $measure = 'gpu'

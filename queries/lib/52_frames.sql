@@ -138,11 +138,15 @@ create or replace macro is_program_frame(name) as
     and not regexp_matches(name, '(^|/)(threading|contextlib|functools|runpy|inspect|typing|queue|weakref|abc|enum|copy)\.py\(');
 
 -- is_waiting_frame(name): whether a Python frame or built-in function does nothing until a lock, a time, a process, or data of a
--- pipe, socket or queue comes.
+-- pipe, socket or queue comes, or a GPU is done: as torch and the runtimes of CUDA and HIP name their calls. A copy that also
+-- waits, as that of .item(), is none.
 create or replace macro is_waiting_frame(name) as
     regexp_matches(name, '^<built-in method (acquire of _(thread|multiprocessing)|poll of select|(recv|recv_into|accept) of (_socket\.)?socket|get of _queue|join of _thread)\b')
     or regexp_matches(name, '^<built-in function (sleep|select|poll|read|waitpid|wait4)>')
-    or regexp_matches(name, '(^|/)(threading\.py\(\d+\): (wait|_wait_for_tstate_lock)|selectors\.py\(\d+\): select)$');
+    or regexp_matches(name, '(^|/)(threading\.py\(\d+\): (wait|_wait_for_tstate_lock)|selectors\.py\(\d+\): select)$')
+    or regexp_matches(name, '^<built-in (function|method) (_\w+_synchronize\w*|(cuda|hip)\w+Synchronize|synchronize of [\w.]*(Event|Stream))\b')
+    or regexp_matches(name, '(^|/)torch/(accelerator|cuda|mps|mtia|xpu)/\w+\.py\(\d+\): synchronize$')
+    or regexp_matches(name, '^(cuda|cu|hip)(Ctx|Device|Event|Stream)Synchronize');
 
 -- program_frames(of_run, of_rank, replays): frames of the program, numbered: of this run and rank, in a scope or not, and where
 -- known_replays() were captured.

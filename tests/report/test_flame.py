@@ -67,13 +67,15 @@ def test_a_report_has_flame_graphs_of_stacks_and_of_modules(tmp_path: Path) -> N
 
 
 def test_a_report_states_how_much_of_the_time_on_the_cpu_is_waiting(tmp_path: Path) -> None:
-    """A thread works for 60 of 100 ns; another one waits for 80 ns for a lock, and sleeps for 20."""
+    """A thread works for 60 of 100 ns; another one waits for 60 ns for a lock and 20 for the GPU, and sleeps for 20."""
     frames = [
         (1, "train.py(3): step", 0, 100),
         (1, "<built-in method poll of select.poll object at 0x7f01>", 60, 40),
         (2, "loader.py(9): run", 0, 100),
-        (2, "threading.py(359): wait", 0, 80),
-        (2, "<built-in method acquire of _thread.lock object at 0x7f02>", 0, 80),
+        (2, "threading.py(359): wait", 0, 60),
+        (2, "<built-in method acquire of _thread.lock object at 0x7f02>", 0, 60),
+        (2, "torch/cuda/__init__.py(990): synchronize", 60, 20),
+        (2, "<built-in function _cuda_synchronize>", 65, 10),
         (2, "<built-in function sleep>", 80, 20),
         (2, "<built-in method acquire of Pool object at 0x7f03>", 90, 0),
     ]
@@ -81,8 +83,9 @@ def test_a_report_states_how_much_of_the_time_on_the_cpu_is_waiting(tmp_path: Pa
     page = report_of((), build_store(tmp_path / "lab", {"python_frames": rows}))
     note = page.partition("<p class=cut>Of ")[2].partition("</p>")[0]
     assert note == (
-        "200 ns on all threads, 140 ns (70 %) are waits for locks, times, processes and data, most in "
-        "&lt;built-in method acquire of _thread.lock object&gt;: threads of data loaders and monitors sleep there."
+        "200 ns on all threads, 140 ns (70 %) are waits for locks, times, processes, data and GPUs, most in "
+        "&lt;built-in method acquire of _thread.lock object&gt;. Threads that sleep, as those of data loaders, count "
+        "like any other. Copies that wait, as those of .item(), count as work: sync_points has them."
     )
 
 

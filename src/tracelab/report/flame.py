@@ -168,8 +168,9 @@ def _waiting_note(figure: dict[str, Any]) -> str:
     frame = next(iter(waits))
     note = (
         f"Of {format_scaled(whole, Quantity.DURATION)} on all threads, {format_scaled(waited, Quantity.DURATION)} "
-        f"({100 * waited / whole:.0f} %) are waits for locks, times, processes and data, most in {frame}: "
-        "threads of data loaders and monitors sleep there."
+        f"({100 * waited / whole:.0f} %) are waits for locks, times, processes, data and GPUs, most in {frame}. "
+        "Threads that sleep, as those of data loaders, count like any other. Copies that wait, as those of .item(), "
+        "count as work: sync_points has them."
     )
     return f"<p class=cut>{escape_text(note)}</p>"
 
