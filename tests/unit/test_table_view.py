@@ -103,6 +103,7 @@ def test_the_reasons_of_several_runs_follow_the_table_once_each_and_complete() -
     ]
     of_rows = table.set_column(2, "reason", pa.array([early, None] * 3))
     assert not any("reason of" in line for line in view_lines(of_rows, (), width=50))
+    assert not any("reason of" in line for line in view_lines(table, (), width=None))
 
 
 @pytest.mark.parametrize("chunked", [False, True])
