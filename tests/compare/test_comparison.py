@@ -696,3 +696,10 @@ def test_copies_that_the_candidate_no_longer_makes_are_compared(memory: MemorySt
     memory.filled(tables)
     comparison = compare_source(Source(memory.con), Request(("a",), ("b",)))
     assert {row.metric: (row.base, row.candidate) for row in comparison.rows}["copy:HtoD"] == (500, 0)
+
+
+def test_what_explains_another_speed_is_the_first_line_below_the_tables(memory: MemoryStore) -> None:
+    sides = [with_facts(recording(run), git_commit=run, precision=each) for run, each in (("a", "fp16"), ("b", "tf32"))]
+    memory.filled(together(*sides))
+    compared = compare_source(Source(memory.con), Request(("a",), ("b",)))
+    assert writers.closing_lines(compared)[0] == "The sides differ in: precision: fp16 → tf32; commit: a → b."

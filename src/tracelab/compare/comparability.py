@@ -35,6 +35,11 @@ _LISTED = (
     *("driver", "cuda_version", "torch_version", "git_commit", "sm_clock_hz"),
 )
 """Facts that may differ: a difference is listed, as it may be the reason of an effect."""
+EXPLAIN_SPEED = frozenset(
+    {*REQUIRED, SHAPES, PRODUCTS, "precision", "optimizer", "parallelism", "workers", "sm_clock_hz"}
+    | {"driver", "cuda_version", "torch_version"}
+)
+"""Facts whose difference may be the cause of another speed; others, such as the commit, describe the recordings."""
 _SAME_CLOCK_RATIO = 0.02
 _COMMIT_LENGTH = 10
 LEAST_ALIKE_SHAPES = 0.5

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tracelab.compare import metrics
-from tracelab.compare.comparability import SHAPES, FactRow
+from tracelab.compare.comparability import EXPLAIN_SPEED, SHAPES, FactRow
 from tracelab.compare.comparison import Comparison
 from tracelab.compare.gates import FAILED, PASSED, GateResult
 from tracelab.compare.kernel_matching import ARROW, UnmatchedClass
@@ -306,8 +306,9 @@ def matching_sentences(comparison: Comparison) -> list[str]:
 
 
 def difference_sentences(comparison: Comparison) -> list[str]:
-    """Return the facts in which the sides differ."""
-    return [_describe_difference(row) for row in comparison.facts if row.verdict == "different"]
+    """Return the facts in which the sides differ, first those that explain another speed."""
+    differing = [row for row in comparison.facts if row.verdict == "different"]
+    return [_describe_difference(row) for row in sorted(differing, key=lambda row: row.fact not in EXPLAIN_SPEED)]
 
 
 def _describe_difference(row: FactRow) -> str:

@@ -258,8 +258,11 @@ def opening_lines(comparison: Comparison) -> list[str]:
 
 
 def closing_lines(comparison: Comparison, *, everything: bool = False) -> list[str]:
-    """Return sentences on what the values are, the noise floor, the matching of kernels, and what differs."""
-    lines = [sentences.step_unit(comparison)]
+    """Return sentences on what differs, what the values are, the noise floor, and the matching of kernels."""
+    lines = []
+    if differences := sentences.difference_sentences(comparison):
+        lines.append(f"The sides differ in: {'; '.join(differences)}.")
+    lines.append(sentences.step_unit(comparison))
     if left_out := sentences.left_out_sentence(comparison):
         lines.append(left_out)
     if any(row.tendency not in (None, UNDECIDED) for row in comparison.rows):
@@ -270,8 +273,6 @@ def closing_lines(comparison: Comparison, *, everything: bool = False) -> list[s
         lines.append(fullest)
     lines.append(sentences.floor_sentence(comparison))
     lines += sentences.matching_sentences(comparison)
-    if differences := sentences.difference_sentences(comparison):
-        lines.append(f"The sides differ in: {'; '.join(differences)}.")
     if unknown := sentences.unknown_facts(comparison):
         lines.append(f"Only one side records: {', '.join(unknown)}.")
     lines += comparison.notes
