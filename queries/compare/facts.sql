@@ -34,7 +34,10 @@ files as (
     select
         run,
         profilers(list(format)) as profiler,
-        bool_and(complete) as complete
+        bool_and(complete) as complete,
+        case
+            when bool_and(sha256 is not null) then string_agg(distinct sha256, ',' order by sha256)
+        end as content
     from sources
     group by run
 ),
@@ -68,7 +71,7 @@ select
     r.parallelism, r.workers, r.program, f.profiler, k.recorded, f.complete,
     coalesce(c.host, r.host) as host,
     r.driver, r.cuda_version, r.torch_version, r.git_commit,
-    s.sm_clock_hz, s.power_w, s.temperature_c
+    s.sm_clock_hz, s.power_w, s.temperature_c, f.content
 from files as f
 left join lane_counts as n using (run)
 left join cards as c using (run)

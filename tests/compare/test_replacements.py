@@ -8,13 +8,14 @@ import pyarrow as pa
 import pytest
 
 from tests.build import build_store
-from tests.compare.small_runs import ALL_REDUCE, recording, together
+from tests.compare.small_runs import ALL_REDUCE, Tables, recording, together
 from tests.compare.test_kernel_matching import launch
 from tests.memory import MemoryStore
 from tracelab.client import Lab
 from tracelab.compare import sentences, writers
 from tracelab.compare.comparison import Comparison, Request, compare_source
 from tracelab.compare.fetch import Source
+from tracelab.compare.gates import Gate
 from tracelab.compare.kernel_groups import group_kernels
 from tracelab.compare.kernel_matching import Kernel, KernelMatch, UnmatchedClass, match_kernels
 from tracelab.compare.replacements import Replaced, Replacement, find_replacements
@@ -70,18 +71,53 @@ def test_a_long_gap_shows_no_places() -> None:
     assert find("a" + "x" * 9 + "b", "a" + "y" * 9 + "b", y="fused") == []
 
 
-@pytest.fixture
-def swapped(memory: MemoryStore) -> Comparison:
-    """Each step of the candidate launches a convolution of 5,500 ns where the base has a matrix product of 4,000 ns."""
-    base, candidate = recording("a"), recording("b")
+def with_convolution(run: str) -> Tables:
+    """Return a recording of which each step has a convolution of 5,500 ns for the product of 4,000 ns."""
+    tables = recording(run)
     other = {"gemm_kernel": "cudnn_convolve_kernel"}
-    candidate["kernels"] = [
+    tables["kernels"] = [
         row | {"name": other.get(str(row["name"]), row["name"])}
         | ({"dur_ns": 5_500} if row["name"] in other else {})
-        for row in candidate["kernels"]
+        for row in tables["kernels"]
     ]  # fmt: skip
-    memory.filled(together(base, candidate))
+    return tables
+
+
+@pytest.fixture
+def swapped(memory: MemoryStore) -> Comparison:
+    """Each step of the candidate launches the convolution in place of the matrix product."""
+    memory.filled(together(recording("a"), with_convolution("b")))
     return compare_source(Source(memory.con), Request(("a",), ("b",)))
+
+
+@pytest.mark.parametrize("name", ["gemm_kernel", "cudnn_convolve_kernel"])
+def test_a_gate_on_a_kernel_of_one_side_is_on_those_that_replace_each_other(memory: MemoryStore, name: str) -> None:
+    """4,000 ns become 5,500: 37.5 % more, in each of four recordings a side."""
+    base, candidate = [f"a{at}" for at in range(4)], [f"b{at}" for at in range(4)]
+    memory.filled(together(*map(recording, base), *map(with_convolution, candidate)))
+    gates = tuple(Gate(f"kernel:{name}", percent) for percent in (5, 40))
+    compared = compare_source(Source(memory.con), Request(tuple(base), tuple(candidate), gates=gates))
+    assert [each.verdict for each in compared.gates] == ["failed", "passed"]
+    row = compared.gates[0].row
+    assert row is not None
+    assert (row.base, row.candidate, row.effect) == (4_000, 5_500, pytest.approx(0.375))
+    assert compared.notes[0] == (
+        f"The gate on kernel:{name} is on kernels that replace each other, added up: gemm_kernel, "
+        "cudnn_convolve_kernel."
+    )
+
+
+def test_a_gate_on_a_kernel_of_one_side_that_none_replaces_is_undecided(memory: MemoryStore) -> None:
+    candidate = recording("b")
+    candidate["kernels"] = [row for row in candidate["kernels"] if row["name"] != "gemm_kernel"]
+    memory.filled(together(recording("a"), candidate))
+    gates = (Gate("kernel:gemm_kernel", 5),)
+    compared = compare_source(Source(memory.con), Request(("a",), ("b",), gates=gates))
+    assert [compared.exit_code(strict=strict) for strict in (False, True)] == [0, 4]
+    assert sentences.gate_sentence(compared.gates[0]) == (
+        "Gate 'kernel:gemm_kernel > 5%' is undecided: only the base launches this kernel, and no kernel of the other "
+        "side is known to do its work."
+    )
 
 
 def test_sentence_names_both_kernels_once_and_their_classes_not_again(swapped: Comparison) -> None:

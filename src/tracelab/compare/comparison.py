@@ -4,17 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from statistics import fmean
 
 import numpy as np
 
-from tracelab.compare import comparability, fetch, metrics, notes, recordings
+from tracelab.compare import comparability, copies, fetch, gated_kernels, kernel_series, metrics, notes, recordings
 from tracelab.compare.gates import FAILED, UNDECIDED, Gate, GateResult, check_gate
-from tracelab.compare.kernel_matching import Kernel, Launch, Matching, UnmatchedClass, match_kernels
+from tracelab.compare.kernel_matching import Launch, Matching, UnmatchedClass, match_kernels
 from tracelab.compare.noise import ASSUMED_FLOOR
 from tracelab.compare.ranks import RankDifference, find_rank_differences, fullest_rank
-from tracelab.compare.recordings import RANGES, WHOLE, Recording, StepCounts
-from tracelab.compare.replacements import Replacement, Times, find_replacements
+from tracelab.compare.recordings import RANGES, WHOLE, StepCounts
+from tracelab.compare.replacements import Replacement, find_replacements
 from tracelab.compare.verdicts import MetricRow, Series, judge
 from tracelab.errors import NoDataError, UsageError
 from tracelab.query import execute
@@ -22,7 +21,6 @@ from tracelab.query import execute
 _LEAST_MEASURED = 2
 _LEAST_REPLACED = 0.002
 """Launches are aligned to find replacements only if some kernel's time changes by this share of the step."""
-_KERNEL = "kernel:"
 
 
 @dataclass(frozen=True)
@@ -122,6 +120,7 @@ def compare_source(source: fetch.Source, request: Request) -> Comparison:
     answers = source.answers()
     request, unusable = _leave_out(request, recordings.find_unusable(answers, _runs(request), source.failed_runs()))
     facts_of, shapes = source.facts(), source.op_shapes()
+    request, repeated = _count_once(request, {run: each["content"] for run, each in facts_of.items()})
     described = [[facts_of[run] for run in side] for side in (request.base, request.candidate, request.noise)]
     facts = comparability.compare_facts(
         described[0],
@@ -139,38 +138,55 @@ def compare_source(source: fetch.Source, request: Request) -> Comparison:
     base, candidate, noise = (
         [by_run[run] for run in side] for side in (request.base, request.candidate, request.noise)
     )
-    keys = {str(name): (str(key), str(cls)) for name, key, cls in _kernel_names(answers)}
-    kernels = (_list_kernels(base, keys), _list_kernels(candidate, keys))
+    keys = {str(name): (str(key), str(cls)) for name, key, cls in kernel_series.kernel_names(answers)}
+    kernels = (kernel_series.list_kernels(base, keys), kernel_series.list_kernels(candidate, keys))
 
     @cache
     def launches() -> tuple[list[Launch], list[Launch]]:
         """Fetch the launches of a step in the middle of the first recordings."""
-        return _launches(source, base[0]), _launches(source, candidate[0])
+        return kernel_series.fetch_launches(source, base[0]), kernel_series.fetch_launches(source, candidate[0])
 
     matching = match_kernels(kernels[0], kernels[1], launches if unit == RANGES else None)
-    sides = [_matched_series(side, matching, number) for number, side in enumerate((base, candidate))]
-    noise_series = _matched_series(noise, matching, 0)
+    sides = [kernel_series.matched_series(side, matching, number) for number, side in enumerate((base, candidate))]
+    noise_series = kernel_series.matched_series(noise, matching, 0)
     is_trimmed = all(each.is_trimmed for each in every)
     families = frozenset.intersection(*(each.families for each in (*base, *candidate)))
     mixed_profilers = notes.mixes_profilers(facts)
     names = _metric_names(families, [*sides[0], *sides[1]], mixed_profilers=mixed_profilers)
-    reasons = _explain_gates(source, request.gates, names, families, mixed_profilers=mixed_profilers)
-    rows = judge(
-        names,
-        sides[0],
-        sides[1],
-        noise_runs=noise_series,
-        assumed_floor=request.assumed_floor,
-        declared=[gate.metric for gate in request.gates],
-        can_decide=is_trimmed,
-    )
+    gated = [gate.metric for gate in request.gates]
+    alone = gated_kernels.list_alone(gated, names, kernels)
+    reasons = _explain_gates(source, request.gates, [*names, *alone], families, mixed_profilers=mixed_profilers)
+
+    def judge_with(groups: gated_kernels.Groups) -> list[MetricRow]:
+        """Judge all metrics, and those of groups of kernels."""
+        series = [
+            gated_kernels.add_groups(each, of, groups)
+            for each, of in ((sides[0], base), (sides[1], candidate), (noise_series, noise))
+        ]
+        return judge(
+            [*names, *groups],
+            series[0],
+            series[1],
+            noise_runs=series[2],
+            assumed_floor=request.assumed_floor,
+            declared=gated,
+            can_decide=is_trimmed,
+        )
+
+    rows = judge_with({})
     if not rows:
         raise NoDataError("base and candidate have no metric in common; record both with one profiler")
-    times = _kernel_times(rows, kernels)
+    times = kernel_series.kernel_times(rows, kernels)
     least = _LEAST_REPLACED * rows[0].base
     is_material = any(abs(other - one) >= least for one, other in times.values())
     steps = launches() if unit == RANGES and all(kernels) and is_material else ([], [])
     replacements = find_replacements(matching, kernels, times, steps)
+    groups = gated_kernels.group_replaced(alone, matching, replacements)
+    rows = judge_with(groups) if groups else rows
+    reasons = [
+        gated_kernels.explain_alone(alone[metric]) if metric in alone and metric not in groups else reason
+        for metric, reason in zip(gated, reasons, strict=True)
+    ]
     return Comparison(
         request,
         unit,
@@ -180,8 +196,9 @@ def compare_source(source: fetch.Source, request: Request) -> Comparison:
         matching,
         tuple(replacements),
         tuple(check_gate(gate, rows, reason) for gate, reason in zip(request.gates, reasons, strict=True)),
-        (*unusable, *notes.list_warnings(unit, matching, facts, rows[0].metric, sides)),
+        (*unusable, *repeated, *notes.list_warnings(unit, matching, facts, rows[0].metric, sides)),
         (
+            *gated_kernels.describe_groups(groups),
             *notes.list_notes(unit, matching, facts, sides, rows),
             *notes.describe_starts(source.starts_ns),
             *(notes.describe_unassigned(answers.gpu_rows, runs) if unit == RANGES else []),
@@ -215,6 +232,25 @@ def _leave_out(request: Request, unusable: Mapping[str, str]) -> tuple[Request, 
     changed = replace(request, base=kept["base"], candidate=kept["candidate"], noise=kept["noise"])
     _check_request(changed)
     return changed, sentences
+
+
+def _count_once(request: Request, contents: copies.Contents) -> tuple[Request, list[str]]:
+    """Leave copies of other recordings of a side out of a request, and return what to know of copies.
+
+    Raises UsageError for noise runs that are copies of one recording.
+    """
+    kept, sentences = {}, []
+    for name, runs in (("base", request.base), ("candidate", request.candidate), ("noise", request.noise)):
+        repeated = copies.find_copies(runs, contents)
+        kept[name] = tuple(run for run in runs if run not in repeated)
+        sentences += copies.describe_copies("noise runs" if name == "noise" else name, runs, repeated)
+    if len(kept["noise"]) == 1:
+        raise UsageError(
+            f"--noise-runs {execute.list_first(request.noise)} hold the same files, one recording; the noise shows "
+            "from 2 recordings on"
+        )
+    changed = replace(request, base=kept["base"], candidate=kept["candidate"], noise=kept["noise"])
+    return changed, [*sentences, *copies.describe_shared(kept["base"], kept["candidate"], kept["noise"], contents)]
 
 
 def _check_request(request: Request) -> None:
@@ -257,70 +293,6 @@ def _explain_gates(
         except UsageError as error:
             raise UsageError(f"--fail-on {str(gate)!r}: {error}") from error
     return reasons
-
-
-def _kernel_names(answers: fetch.Answers) -> list[tuple[object, object, object]]:
-    if not answers.gpu_rows.height:
-        return []
-    kernels = answers.gpu_rows.filter(answers.gpu_rows["kind"] == "kernel").drop_nulls("name")
-    return [tuple(row) for row in kernels.select("name", "key", "class").unique(subset="name").sort("name").rows()]
-
-
-def _list_kernels(side: Sequence[Recording], known: Mapping[str, tuple[str, str]]) -> list[Kernel]:
-    """Return the kernels of a side with their mean time in a step of its recordings."""
-    totals: dict[str, list[float]] = {}
-    for each in side:
-        for metric, steps in each.series.items():
-            if metric.startswith(_KERNEL):
-                totals.setdefault(metric.removeprefix(_KERNEL), []).append(float(np.mean(steps)))
-    return [
-        Kernel(name, *known[name], fmean([*values, *[0.0] * (len(side) - len(values))]))
-        for name, values in totals.items()
-    ]
-
-
-def _kernel_times(rows: Sequence[MetricRow], kernels: tuple[Sequence[Kernel], Sequence[Kernel]]) -> Times:
-    """Return the times of kernels on both sides: of matched ones the values of their rows, of others the means."""
-    alone = {each.name: (each.dur_ns, 0.0) for each in kernels[0]} | {
-        each.name: (0.0, each.dur_ns) for each in kernels[1]
-    }
-    return alone | {
-        row.metric.removeprefix(_KERNEL): (row.base, row.candidate) for row in rows if row.family == "kernel"
-    }
-
-
-def _launches(source: fetch.Source, recording: Recording) -> list[Launch]:
-    if recording.lane is None or recording.middle_step is None:
-        return []
-    frame = source.launches(recording.run, *recording.lane, recording.middle_step)
-    return [
-        Launch(
-            str(row["name"]),
-            str(row["class"]),
-            int(row["blocks"] or 0),
-            row["op"],
-            row["op_call"],
-            row["input_shapes"],
-            row["range_name"],
-            float(row["dur_ns"]),
-        )
-        for row in frame.to_dicts()
-    ]
-
-
-def _matched_series(side: Sequence[Recording], matching: Matching, number: int) -> list[Series]:
-    """Return the series of each recording, its kernels under the names of their matches."""
-    found: list[Series] = []
-    for each in side:
-        series = {name: steps for name, steps in each.series.items() if not name.startswith(_KERNEL)}
-        for match in matching.matches:
-            names = (match.base, match.candidate)[number]
-            parts = [each.series[f"{_KERNEL}{name}"] for name in names if f"{_KERNEL}{name}" in each.series]
-            if parts:  # two functions of one key and of different classes share a label
-                label = f"{_KERNEL}{match.label}"
-                series[label] = np.sum([*parts, *([series[label]] if label in series else [])], axis=0)
-        found.append(series)
-    return found
 
 
 def _metric_names(families: frozenset[str], series: Sequence[Series], *, mixed_profilers: bool) -> list[str]:
