@@ -259,7 +259,7 @@ inherited as materialized (
 inside as materialized (
     from inheritances('ways', 'inherited')
 ),
-asked as not materialized (  -- the other waits only carry lateness on
+scoped_pairs as not materialized (  -- the other waits only carry lateness on
     from pairs where in_scope
 ),
 weights as materialized (
@@ -268,7 +268,7 @@ weights as materialized (
         sum(weight) as weight,
         coalesce(sum(weight) filter (hop = 0), 0) as direct_weight,
         coalesce(sum(weight) filter (hop < 100), 0) as carried_weight
-    from delay_weights('asked', 'inside', 100)
+    from delay_weights('scoped_pairs', 'inside', 100)
     group by id
 ),
 spans as materialized (
@@ -397,7 +397,7 @@ compared_spans as (  -- from the earliest of these meetings to the last wait of 
     select
         lane, min(begin_ns) as begin_ns,
         max(case when sign = -1 then greatest(entry_ns, last_entry_ns) else entry_ns end) as end_ns
-    from (from ways semi join asked using (id))
+    from (from ways semi join scoped_pairs using (id))
     group by lane
 ),
 compared_cells as (

@@ -223,6 +223,21 @@ def cells(array: Array) -> "memoryview[int]":
     return array.data
 
 
+def find_sorted(known: Array, keys: Array) -> Array:
+    """Return the place of each key among sorted ones, of equal ones the first; -1 where there is none."""
+    if not len(known):
+        return np.full(len(keys), -1)
+    place = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+    return np.where((known[place] == keys) & (keys != NONE), place, -1)
+
+
+def find_keys(known: Array, keys: Array) -> Array:
+    """Return the place of each key among others in any order, of equal ones the first; -1 where there is none."""
+    order = np.argsort(known, kind="stable")
+    place = find_sorted(known[order], keys)
+    return np.where(place >= 0, order[place], -1) if len(order) else place
+
+
 def last_at_most(keys: Array, wanted: Array) -> Array:
     """Return for each wanted key the place of the last of the sorted keys that is not above it, else -1."""
     return np.searchsorted(keys, wanted, side="right") - 1

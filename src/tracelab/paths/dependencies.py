@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tracelab.paths.columns import NONE, Array, group_numbers, last_at_most
+from tracelab.paths.columns import NONE, Array, find_sorted, group_numbers, last_at_most
 from tracelab.paths.recording import CpuRows, GpuRows, Recording
 from tracelab.paths.threads import Segments
 
@@ -29,10 +29,7 @@ class Calls:
 
     def find(self, keys: Array) -> Array:
         """Return the place of each key's call among these, -1 where there is none."""
-        if not len(self.key):
-            return np.full(len(keys), -1)
-        place = np.minimum(np.searchsorted(self.key, keys), len(self.key) - 1)
-        return np.where((self.key[place] == keys) & (keys != NONE), place, -1)
+        return find_sorted(self.key, keys)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-from tracelab.paths.columns import NONE, Array, last_at_most
+from tracelab.paths.columns import NONE, Array, find_keys, last_at_most
 from tracelab.paths.dependencies import NONE_OF_THEM, Calls, Launches, Streams, call_start, places_by_process
 from tracelab.paths.recording import GpuRows, Recording, Syncs
 
@@ -39,7 +39,7 @@ def awaited_by_calls(
         best[some[fits]], latest[some[fits]] = row[fits], ends[fits]
 
     offer_copies = kind == "copy"
-    own = _own_rows(gpu, cpu.key[rows])
+    own = find_keys(gpu.key, cpu.key[rows])
     if gpu.count:
         half = cpu.end[rows] - gpu.end[own] <= gpu.end[own] - cpu.start[rows]
         copies = np.flatnonzero(offer_copies & (own >= 0) & half)
@@ -50,7 +50,7 @@ def awaited_by_calls(
         """Take the rows without a recorded launch that fit better: of a stream, launched by a time."""
         offer(some, unlaunched.last_on(lane, time, cpu.end[rows[some]] + slack_ns), slack_ns=slack_ns)
 
-    noted = _sync_of(syncs, cpu.key[rows])
+    noted = find_keys(syncs.key, cpu.key[rows])
     has_note = noted >= 0
     if len(syncs.start):
         lane = np.full(len(rows), -1)
@@ -101,24 +101,6 @@ def _sync_kind(name: str | None) -> str:
     if match := _SYNC.search(name):
         return _RECORD_ONE.get(match[1], "context")
     return "copy" if _COPY.match(name) else ""
-
-
-def _own_rows(gpu: GpuRows, keys: Array) -> Array:
-    """Return the GPU row that each call launched, -1 where there is none."""
-    order = np.argsort(gpu.key, kind="stable")
-    if not len(order):
-        return np.full(len(keys), -1)
-    place = np.minimum(np.searchsorted(gpu.key[order], keys), len(order) - 1)
-    return np.where((gpu.key[order[place]] == keys) & (keys != NONE), order[place], -1)
-
-
-def _sync_of(syncs: Syncs, keys: Array) -> Array:
-    """Return the recorded synchronization of each call, -1 where there is none."""
-    order = np.argsort(syncs.key, kind="stable")
-    if not len(order):
-        return np.full(len(keys), -1)
-    place = np.minimum(np.searchsorted(syncs.key[order], keys), len(order) - 1)
-    return np.where((syncs.key[order[place]] == keys) & (keys != NONE), order[place], -1)
 
 
 def _noted_stream(syncs: Syncs, rows: Array, streams: Streams) -> Array:
