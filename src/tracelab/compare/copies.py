@@ -24,11 +24,10 @@ def describe_copies(side: str, runs: Sequence[str], copies: Mapping[str, str]) -
     if not copies:
         return []
     listed = [f"{run} (of {first})" for run, first in copies.items()]
-    verb, noun = ("is a copy", "recording") if len(copies) == 1 else ("are copies", "recordings")
+    are, count = ("is a copy", "counts") if len(copies) == 1 else ("are copies", "count")
     return [
-        f"{len(copies)} of {len(runs)} recordings of the {side} {verb} of another one, with the same files, and "
-        f"{'counts' if len(copies) == 1 else 'count'} once: {execute.list_first(listed)}. Record the program again for "
-        f"each {noun.removesuffix('s')}."
+        f"{len(copies)} of {len(runs)} recordings of the {side} {are} of another one, with the same files, and "
+        f"{count} once: {execute.list_first(listed)}. Record the program again for each recording."
     ]
 
 
