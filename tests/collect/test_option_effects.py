@@ -113,6 +113,14 @@ def test_a_workload_without_a_model_is_not_distributed():
     assert refusal("gemm", parallel="ddp") is refusal("inference", parallel="tp") is None
 
 
+def test_a_workload_that_trains_may_list_its_parallelisms(tmp_path):
+    path = tmp_path / "mine.py"
+    fields = 'class Settings:\n    parallel: Literal["none", "fsdp"] = "none"\n'
+    path.write_text(f"{fields}def model(settings): ...\ndef workload(network): ...\n")
+    assert refusal(str(path), parallel="ddp") == "no --parallel of mine 'ddp'; did you mean 'fsdp'?"
+    assert refusal(str(path), parallel="fsdp") is None
+
+
 def test_pretrained_needs_weights_that_the_workload_names():
     assert "decoder defines no weights(settings)" in refusal("decoder", pretrained=True)
     assert refusal("image_classification", pretrained=True) is None

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from tracelab.collect.settings import Settings, non_default_options
 from tracelab.collect.workloads import Workload, check_model_and_settings
 from tracelab.enumerations import PARALLELISMS
-from tracelab.errors import UsageError
+from tracelab.errors import UsageError, suggest_name
 
 _FIELDS = ("model", "data", "data_root", "image_size")
 """Options that only a field of the workload's Settings passes on."""
@@ -26,7 +26,10 @@ def check_effects(settings: Settings, workload: Workload) -> None:
         have, them = ("has", "it") if len(unread) == 1 else ("have", "them")
         reason = "does not read" if workload.trains else "trains no model and does not read"
         raise UsageError(f"{names} {have} no effect: {workload.name} {reason} {them}; remove {them}")
-    if settings.parallel in set(PARALLELISMS) - set(_find_parallelisms(workload)):
+    supported = _find_parallelisms(workload)
+    if settings.parallel in set(PARALLELISMS) - set(supported):
+        if workload.trains:
+            raise UsageError(suggest_name(f"--parallel of {workload.name}", settings.parallel, supported))
         raise UsageError(
             f"--parallel {settings.parallel} has no effect: {workload.name} trains no model that it could distribute; "
             "use --parallel ddp, which runs the workload in each rank"

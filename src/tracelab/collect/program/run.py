@@ -195,9 +195,8 @@ def _run_command(
                 _raise_first(signals)
                 task_file = _write_task(settings, profiler, folder, processes, scratch)
                 held.enter_context(lock_folder(processes))()
-                with defer_signals(
-                    END_SIGNALS
-                ) as late:  # one between a start and its result would lose the program or its end
+                # A signal between a start and its result would lose the program or its end.
+                with defer_signals(END_SIGNALS) as late:
                     worker = _start(settings, capture, task_file, scratch)
                     watched.enter_context(handle_signals(_passed_on(settings), worker.pass_on))
                     watched.enter_context(follow_size(worker.terminals, worker.process.pid))
