@@ -7,6 +7,7 @@ import pytest
 
 import tracelab
 from tests import corpus
+from tests.report.per_step import check_costs_per_step
 from tests.stores import kineto_corpus, second_kineto_corpus
 from tracelab.report.summary.lead import list_single, plain_text
 from tracelab.report.summary.summarize import RunSummary, summarize
@@ -21,6 +22,11 @@ MOST_SENTENCES = 3
 @pytest.fixture(scope="module")
 def found(shared_stores: Path) -> dict[str, RunSummary]:
     return {each.run: each for each in summarize(kineto_corpus(shared_stores))}
+
+
+@pytest.fixture(scope="module")
+def second(shared_stores: Path) -> list[RunSummary]:
+    return summarize(second_kineto_corpus(shared_stores), all_findings=True)
 
 
 def test_dlrm_has_one_finding_of_its_late_ranks_with_the_late_start_in_it(found: dict[str, RunSummary]) -> None:
@@ -77,6 +83,12 @@ def test_findings_of_recorded_runs_cost_what_what_if_gains_and_come_in_that_orde
     assert ("param_dlrm_8ranks", "straggler_causes") in checked
 
 
+def test_costs_per_step_of_recorded_runs_are_their_shares_of_the_step_time(
+    found: dict[str, RunSummary], second: list[RunSummary]
+) -> None:
+    assert sum(map(check_costs_per_step, (*found.values(), *second))) >= 40
+
+
 def test_findings_of_recorded_runs_do_not_count_time_twice(found: dict[str, RunSummary]) -> None:
     """No symptom stands beside causes that explain most of it, and no topic has more than the whole time."""
     assert sum(bool(each.leads) for each in found.values()) >= 5
@@ -127,10 +139,12 @@ def figure(summary: RunSummary, name: str) -> float | None:
     return next((each.value for each in summary.figures if each.name == name), None)
 
 
-def test_findings_that_exclude_each_other_are_never_together(shared_stores: Path, found: dict[str, RunSummary]) -> None:
+def test_findings_that_exclude_each_other_are_never_together(
+    found: dict[str, RunSummary], second: list[RunSummary]
+) -> None:
     """Findings cost no more than the figure that they are part of, and of rules that exclude each other one holds."""
     checked = 0
-    for summary in (*found.values(), *summarize(second_kineto_corpus(shared_stores), all_findings=True)):
+    for summary in (*found.values(), *second):
         leads = [*summary.leads, *summary.unranked]
         whole = [each for each in leads if each.is_counted]
         if (busy := figure(summary, "GPU busy")) is not None:

@@ -35,7 +35,7 @@ def con() -> Iterator[duckdb.DuckDBPyConnection]:
     windows = [
         {"run": run, "rank": rank, "window_ns": total // 4} for run, total in WINDOWS.items() for rank in range(4)
     ]
-    create_windows(con, pa.Table.from_pylist(windows), None, None)
+    create_windows(con, pa.Table.from_pylist(windows), None, {})
     yield con
     con.close()
 
@@ -110,17 +110,10 @@ def test_a_run_without_gpu_activity_is_measured_by_its_ranks_on_the_cpu() -> Non
     gpus = [{"run": "a", "rank": 0, "window_ns": 100}, {"run": "a", "rank": 0, "window_ns": 60}]
     threads = [("a", 0, 900), ("b", 0, 300), ("b", 0, 200), ("b", 1, 500)]
     cpus = [dict(zip(("run", "rank", "window_ns"), each, strict=True)) for each in threads]
-    steps = [
-        {"run": run, "device": device, "step": step, "step_ns": step_ns, "gpu_busy_ns": busy_ns}
-        for run, device, step, step_ns, busy_ns in (
-            *(("b", None, 1, 30, None), ("b", None, 2, 50, None), ("b", None, None, None, None)),
-            *(("a", 0, 1, 60, 50), ("a", 0, 2, 60, 0), ("a", 1, 1, 70, 70), ("c", None, 1, 30, None)),
-        )
-    ]
-    create_windows(con, *(pa.Table.from_pylist(rows) for rows in (gpus, cpus, steps)))
+    create_windows(con, *map(pa.Table.from_pylist, (gpus, cpus)), {"a": 60.5, "c": 30.0})
     assert con.sql("from report.windows order by run").fetchall() == [
-        ("a", 160.0, 80.0, 80.0),
-        ("b", 800.0, 400.0, 400.0),
+        ("a", 160.0, 60.5, 80.0),
+        ("b", 800.0, None, 400.0),
         ("c", None, 30.0, None),
     ]
     con.close()

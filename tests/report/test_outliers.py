@@ -37,7 +37,7 @@ FINDING = Finding(
 @pytest.fixture(scope="module")
 def con() -> Iterator[duckdb.DuckDBPyConnection]:
     con = duckdb.connect()
-    create_windows(con, pa.Table.from_pylist([{"run": "a", "rank": 0, "window_ns": 1000}]), None, None)
+    create_windows(con, pa.Table.from_pylist([{"run": "a", "rank": 0, "window_ns": 1000}]), None, {})
     yield con
     con.close()
 

@@ -14,7 +14,8 @@ from click.testing import CliRunner
 import tracelab
 from tests.build import build_store
 from tests.compare.small_runs import recording, together
-from tests.stores import eight_ranks, four_ranks
+from tests.report.per_step import check_costs_per_step
+from tests.stores import eight_ranks, four_ranks, h200
 from tracelab.cli import main
 from tracelab.errors import NoDataError
 from tracelab.output.commands import StoreCommands
@@ -111,7 +112,7 @@ def replayable(name: str, share: float, detail: int, topic: str, change: str = "
 def gaining(**gain_ns: int) -> Callable[[Sequence[Lead]], list[Lead]]:
     """Return a replay of a window of 1,000 ns, with what each change gains."""
     return lambda leads: [
-        replace(each, gain=Gain(gain_ns[each.finding.what_if], 1_000, 1_000.0)) if each.finding.what_if else each
+        replace(each, gain=Gain(gain_ns[each.finding.what_if], 1_000)) if each.finding.what_if else each
         for each in leads
     ]
 
@@ -252,8 +253,8 @@ def test_a_run_on_the_cpu_has_figures_of_the_cpu(tmp_path: Path) -> None:
     assert found.work == "Self time of ops: aten::mm 100.0 %"
     text = " ".join(repr(Summaries([found])).split())
     assert (
-        "as shares of 200 ns, the windows (first to last activity) of all ranks of the run on the CPU added up (100 ns "
-        "a step on each):"
+        "as shares of 200 ns, the windows (first to last activity) of all ranks of the run on the CPU added up, and of "
+        "a step of 100 ns:"
     ) in text
 
 
@@ -481,7 +482,6 @@ def test_the_generated_job_leads_with_its_transfers_and_its_straggler(job: RunSu
         (2_470_326, 35_908_181),
     ]
     assert [round(each.recoverable, 4) for each in job.leads[:3]] == [0.1653, 0.1054, 0.0688]
-    assert round(first.per_step_ns(job.step_ns or 0)) == 5_936_097 // 5  # steps, by the mean window of 35.71 ms
     assert (first.query, "sends and receives" in first.sentence) == ("stragglers", True)
     assert (second.query, second.rank) == ("straggler_causes", 2)
     assert plain_text(second.sentence) == (
@@ -509,6 +509,14 @@ def test_findings_are_ranked_by_what_a_step_gains_also_within_the_thresholds(job
     text = " ".join("\n".join(summary_lines([job], 100)).split())
     assert f"{len(job.leads) - 3} more of 1 % or more are not listed: tracelab summary" in text
     assert "not listed" not in "\n".join(summary_lines([job], 100, most_leads=None))
+
+
+def test_costs_per_step_are_shares_of_the_step_time_also_where_the_windows_lack_steps(
+    shared_stores: Path, job: RunSummary
+) -> None:
+    """The GPU windows of alexnet-batch256 have 99.5 ms for each of its steps of 237.3 ms."""
+    (windows,) = summarize(h200(shared_stores), ("alexnet-batch256",))
+    assert [check_costs_per_step(each) >= 3 for each in (job, windows)] == [True, True]
 
 
 def test_elementwise_kernels_are_noted_for_what_fusing_saves_is_not_recorded(

@@ -32,7 +32,7 @@ ROW_COST, COST, ADDED, WHOLE, COST_SHARE, STEP, KEPT = (
     f"\x1b{name}" for name in ("row cost", "cost", "added", "whole", "cost share", "step", "kept")
 )
 """Cost of the row in ns, that of the finding, the number of rows that it adds up, the measured time of the run, the
-recoverable cost's share of that, the measured time of a step on a device in ns, and the part of the cost that is
+recoverable cost's share of that, the step time of the run in ns, and the part of the cost that is
 recoverable."""
 OF = "\x1bof"
 """What the query measured of the run, such as its steps, where the share is of that; else NULL."""

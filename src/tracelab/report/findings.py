@@ -177,11 +177,12 @@ def render_cost(row: Mapping[str, Any], query: Query, finding: Finding, leads: S
         return f" <span class=cost>Noted, not ranked: {_amount(share, row[STEP])}.</span>"
     relation = relate(leads, query.name, finding, row.get("rank"))
     if relation.is_lead is not None:
-        number = relation.is_lead
-        part, share = (
-            ("Part of finding", relation.part) if relation.part else ("Finding", leads[number - 1].recoverable)
-        )
-        return f" <span class=cost>{part} {number} of the summary: {_amount(share, row[STEP])}.</span>"
+        number, lead = relation.is_lead, leads[relation.is_lead - 1]
+        if relation.part:
+            amount = _amount(relation.part, row[STEP])
+            return f" <span class=cost>Part of finding {number} of the summary: {amount}.</span>"
+        amount = _amount(lead.recoverable, row[STEP], is_replayed=lead.gain is not None)
+        return f" <span class=cost>Finding {number} of the summary: {amount}.</span>"
     if relation.is_symptom(share):
         return f" <span class=cost>Symptom of {relation.causes}: {_amount(share, row[STEP])}.</span>"
     added = f", in {query.report.count_rows(row[ADDED])} in total" if row[ADDED] > 1 else ""
@@ -197,8 +198,9 @@ def _render_what_if(session: ReportSession, finding: Finding, row: Mapping[str, 
     return f" <small>Without it: <code>{escape_text(command)}</code></small>" if command else ""
 
 
-def _amount(share: float, step_ns: float | None) -> str:
-    of_run = f"{render_value(format_percent(share), str(share))} of the run's measured time"
+def _amount(share: float, step_ns: float | None, *, is_replayed: bool = False) -> str:
+    of = "by a replay" if is_replayed else "of the run's measured time"
+    of_run = f"{render_value(format_percent(share), str(share))} {of}"
     if step_ns is None:
         return of_run
     per_step_ns = round(share * step_ns)

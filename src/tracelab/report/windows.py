@@ -1,10 +1,10 @@
 """Create the tables from which costs become shares.
 
-report.windows       the measured time of each run, of which costs are shares, in all and per step
+report.windows       the measured time of each run, of which costs are shares, and its step time
 report.recoverable   the part of exposed communication and copies without which the run would be shorter
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import duckdb
 import pyarrow as pa
@@ -16,15 +16,6 @@ _NO_WINDOWS = pa.table(
         "run": pa.array([], pa.string()),
         "rank": pa.array([], pa.int32()),
         "window_ns": pa.array([], pa.int64()),
-    }
-)
-_NO_STEPS = pa.table(
-    {
-        "run": pa.array([], pa.string()),
-        "step": pa.array([], pa.int64()),
-        "step_ns": pa.array([], pa.int64()),
-        "device": pa.array([], pa.int32()),
-        "gpu_busy_ns": pa.array([], pa.int64()),
     }
 )
 _NO_EXPOSURE = pa.table(
@@ -62,20 +53,14 @@ measured as (
     from on_gpus
     union all
     from on_cpus
-),
-counted as (  -- of a device that is recorded for some of the steps only these
-    select run, count(*) filter (device is null or gpu_busy_ns > 0) as steps, avg(step_ns) as mean_ns
-    from step_lengths
-    where step is not null
-    group by run
 )
 select
     run,
     m.window_ns::double as window_ns,
-    coalesce(m.window_ns / nullif(c.steps, 0), c.mean_ns)::double as step_ns,
+    s.step_ns,
     m.window_ns / m.devices as device_ns
 from measured as m
-full join counted as c using (run)
+full join step_times as s using (run)
 """
 
 
@@ -100,32 +85,32 @@ def create_windows(
     con: duckdb.DuckDBPyConnection,
     gpus: pa.Table | None,
     cpus: pa.Table | None,
-    steps: pa.Table | None,
+    steps_ns: Mapping[str, float],
     exposure: pa.Table | None = None,
 ) -> None:
-    """Create both tables from the answers of gpu_breakdown, cpu_breakdown, step_breakdown and recoverable_exposure.
+    """Create both tables from the answers of gpu_breakdown, cpu_breakdown and recoverable_exposure, and step times.
 
     A row is a run: `window_ns` is the sum of the windows of its devices, without GPU activity that of the windows of
-    its ranks on the CPU, and `step_ns` that divided by the number of steps on devices; `device_ns` is the mean window.
-    An answer of None has no rows; without an exposure all of it is recoverable.
+    its ranks on the CPU, `step_ns` its step time in `steps_ns`, and `device_ns` the mean window. An answer of None has
+    no rows; without an exposure all of it is recoverable.
     """
     con.execute("create schema if not exists report").fetchall()
     con.register("gpu_windows", _NO_WINDOWS if gpus is None else gpus)
     con.register("cpu_windows", _NO_WINDOWS if cpus is None else cpus)
-    con.register("step_lengths", _NO_STEPS if steps is None else steps)
+    columns = (pa.array(list(steps_ns), pa.string()), pa.array(list(steps_ns.values()), pa.float64()))
+    con.register("step_times", pa.table(columns, ["run", "step_ns"]))
     con.register("exposure", _NO_EXPOSURE if exposure is None else exposure)
     try:
         con.execute(_CREATE).fetchall()
         con.execute(_CREATE_RECOVERABLE).fetchall()
     finally:
-        for name in ("gpu_windows", "cpu_windows", "step_lengths", "exposure"):
+        for name in ("gpu_windows", "cpu_windows", "step_times", "exposure"):
             con.unregister(name)
 
 
-def measured_times(con: duckdb.DuckDBPyConnection) -> dict[str, tuple[float | None, float | None]]:
-    """Return by run its measured time, and that of a step on a device; None where one is not known."""
-    rows = con.execute("select run, window_ns, step_ns from report.windows").fetchall()
-    return {run: (window_ns or None, step_ns or None) for run, window_ns, step_ns in rows}
+def measured_times(con: duckdb.DuckDBPyConnection) -> dict[str, float]:
+    """Return by run its measured time; runs without any are left out."""
+    return dict(con.execute("select run, window_ns from report.windows where window_ns > 0").fetchall())
 
 
 def mean_windows_ns(con: duckdb.DuckDBPyConnection) -> dict[str, float]:

@@ -153,22 +153,34 @@ def _step_time(rows: Rows, served: Rows, *, is_scoped: bool) -> Figure:
             " a schedule it marks nothing), r.step() of tracelab.record, or put each step into an NVTX range `step N`"
         )
         return Figure("step time", None, "unknown", note, "ns")
+    used, means_ns = _count_steps(rows)
+    median = statistics.median(means_ns)
+    lengths = [row["step_ns"] for row in used]
+    ranks = len({row["rank"] for row in used})
+    spread = "" if len(lengths) == 1 else f", {_time(min(lengths))} to {_time(max(lengths))}"
+    of = _count(len(means_ns), f"{'recorded' if used[0].get('is_marked', True) else 'timed'} step")
+    if len(means_ns) > 1:
+        of = f"median of {of}"
+    if ranks > 1:
+        of += f", {'each ' * (len(means_ns) > 1)}averaged over {ranks:,} ranks"
+    is_counted = used[0]["number"] is not None
+    left_out = _left_out(rows) if is_counted else _APART * all(row["left_out"] == "not_on_all_ranks" for row in rows)
+    return Figure("step time", median, _time(round(median)), f"{of}{spread}{left_out}", "ns")
+
+
+def median_step_ns(rows: Rows) -> float | None:
+    """Return the step time of a run from its rows of STEPS, as the figure has it; None without steps."""
+    return statistics.median(_count_steps(rows)[1]) if rows else None
+
+
+def _count_steps(rows: Rows) -> tuple[Rows, list[float]]:
+    """Return the steps that count, and how long each is, averaged over the ranks."""
     counted = [row for row in rows if row["number"] is not None]
     used = counted or rows  # where none counts, as where the GPUs' rows belong to no step, all are better than nothing
     of_step = defaultdict(list)
     for row in used:
         of_step[row["number"] if counted else row["place"]].append(row["step_ns"])
-    lengths = [row["step_ns"] for row in used]
-    median = statistics.median(statistics.fmean(steps) for steps in of_step.values())
-    ranks = len({row["rank"] for row in used})
-    spread = "" if len(lengths) == 1 else f", {_time(min(lengths))} to {_time(max(lengths))}"
-    of = _count(len(of_step), f"{'recorded' if used[0].get('is_marked', True) else 'timed'} step")
-    if len(of_step) > 1:
-        of = f"median of {of}"
-    if ranks > 1:
-        of += f", {'each ' * (len(of_step) > 1)}averaged over {ranks:,} ranks"
-    left_out = _left_out(rows) if counted else _APART * all(row["left_out"] == "not_on_all_ranks" for row in rows)
-    return Figure("step time", median, _time(round(median)), f"{of}{spread}{left_out}", "ns")
+    return used, [statistics.fmean(steps) for steps in of_step.values()]
 
 
 def _describe_served(steps: int) -> str:

@@ -2,13 +2,12 @@
 
 from collections.abc import Collection, Iterator, Sequence
 
-from tracelab.output.labels import Quantity, format_scaled
 from tracelab.report.html import escape_text, render_prose
 from tracelab.report.summary.figures import format_share
 from tracelab.report.summary.lead import Lead, largest_leads, order_with_losses
 from tracelab.report.summary.overview import Outlier, find_outliers, order_runs
 from tracelab.report.summary.summarize import RunSummary
-from tracelab.report.summary.text import MOST_LEADS, describe_shares
+from tracelab.report.summary.text import MOST_LEADS, describe_shares, format_per_step
 
 _MOST_ROWS = 12
 """Rows of the table and outliers that are not folded or left out."""
@@ -131,7 +130,7 @@ def _next_commands(summary: RunSummary) -> str:
 
 
 def _render_lead(number: int, lead: Lead, step_ns: float | None, drawn_run: str | None, *, on_page: bool) -> str:
-    per_step = "" if step_ns is None else f" · {format_scaled(lead.per_step_ns(step_ns), Quantity.DURATION)} of a step"
+    per_step = f" · {format_per_step(lead, step_ns)}" if step_ns else ""
     replayed = " by a replay" * (lead.gain is not None)
     advice = f" <span class=advice>{lead.advice}</span>" if lead.advice else ""
     notes = "".join(f"<p>{_describe_unranked(each)}</p>" for each in lead.notes)

@@ -21,11 +21,10 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class Gain:
-    """How much shorter a replay of a run is without a loss, of its `window_ns`; `device_ns` is a mean measured time."""
+    """How much shorter a replay of a run is without a loss, of its `window_ns`."""
 
     gain_ns: int
     window_ns: int
-    device_ns: float
 
     @property
     def share(self) -> float:
@@ -99,11 +98,6 @@ class Lead:
     def is_counted(self) -> bool:
         """Return whether its time counts beside that of others: it is no part of one, nor below the least share."""
         return not self.part_of and self.rest >= LEAST_SHARE
-
-    def per_step_ns(self, step_ns: float) -> float:
-        """Return what a step gains, or loses, from the measured time of a step on a device."""
-        share = self.rest if self.gain is None else self.gain.gain_ns / self.gain.device_ns
-        return share * step_ns
 
     @property
     def own_rest(self) -> float:

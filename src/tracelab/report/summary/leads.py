@@ -62,7 +62,7 @@ def find_leads(
             within[run],
             ceilings.get(run, ()),
             below[run],
-            partial(replay_leads, session, run, devices_ns.get(run)),
+            partial(replay_leads, session, run),
             small[run],
         )
         for run in {*ruled, *within, *below}

@@ -25,13 +25,10 @@ def has_replay(session: ReportSession, run: str) -> bool:
     return session.mask is None and bool(session.con.execute(sql, {"run": run}).fetchall())
 
 
-def replay_leads(session: ReportSession, run: str, device_ns: float | None, leads: Sequence[Lead]) -> list[Lead]:
-    """Add to each finding what a replay of the run without its loss gains, where there is one that answers.
-
-    `device_ns` is the mean measured time of its devices.
-    """
+def replay_leads(session: ReportSession, run: str, leads: Sequence[Lead]) -> list[Lead]:
+    """Add to each finding what a replay of the run without its loss gains, where there is one that answers."""
     changes = dict.fromkeys(each for lead in leads if (each := change_of(lead.finding, lead.rank)))
-    if not changes or device_ns is None or not has_replay(session, run):
+    if not changes or not has_replay(session, run):
         return list(leads)
     params = {**REPLAYED_GAINS.params, "changes": write_changes(changes)}
     try:
@@ -41,7 +38,7 @@ def replay_leads(session: ReportSession, run: str, device_ns: float | None, lead
     if not tables:
         return list(leads)
     gains = {
-        (row["change"], row["of_rank"]): Gain(row["gain_ns"], row["window_ns"], device_ns)
+        (row["change"], row["of_rank"]): Gain(row["gain_ns"], row["window_ns"])
         for row in tables["gains"].to_pylist()
         if row["gain_ns"] is not None and not row["ranks_left_out"]
     }

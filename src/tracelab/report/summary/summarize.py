@@ -27,6 +27,7 @@ from tracelab.report.summary.figures import (
     compute_figures,
     describe_work,
     has_timeline,
+    median_step_ns,
     name_latencies,
 )
 from tracelab.report.summary.lead import FoundLeads, Lead
@@ -46,7 +47,7 @@ _EVENTS = (*TIMELINE, "steps")
 _NOTHING_RECORDED = "No timeline is recorded."
 _ONLY_STEPS = "Only the times of steps are recorded, and no timeline: what they spend their time on is not known."
 _SERVING_SQL = (QUERIES / "summary" / "serving.sql").read_text(encoding="utf-8")
-_FIGURES = frozenset({*FIGURE_QUERIES, *WORK_QUERIES, "cpu_breakdown", "step_breakdown"})
+_FIGURES = frozenset({*FIGURE_QUERIES, *WORK_QUERIES, "cpu_breakdown"})
 """Queries of the figures, of the work, and of the measured time."""
 
 
@@ -71,7 +72,7 @@ class RunSummary:
     has_all: bool = False
     """Whether a list of the findings is whole."""
     step_ns: float | None = None
-    """The measured time of one step on one device, of which a share is the cost per step; None without steps."""
+    """The step time, of which the share of a finding is its cost per step; None without steps."""
     next_commands: tuple[str, ...] = ()
     """What shows more where there is no finding."""
     settings: Hashable | None = None
@@ -149,9 +150,6 @@ def summarize_answers(
     tables |= {
         name: each.unshown for name, each in answers.items() if name == "stragglers" and each.unshown is not None
     }
-    of_windows = ("gpu_breakdown", "cpu_breakdown", "step_breakdown", "recoverable_exposure")
-    windows = (tables.get(name) for name in of_windows)
-    create_windows(session.con, *windows)
     steps = execution.fetch_table(
         session.con,
         _steps_sql(compared=compared),
@@ -167,6 +165,9 @@ def summarize_answers(
         if name in needed and answer.table is not None
     }
     of_runs = _rows_by_run(tables)
+    steps_ns = {run: step_ns for run, rows in of_runs.items() if (step_ns := median_step_ns(rows[STEPS]))}
+    gpus, cpus, exposure = (tables.get(name) for name in ("gpu_breakdown", "cpu_breakdown", "recoverable_exposure"))
+    create_windows(session.con, gpus, cpus, steps_ns, exposure)
     losses = {run: compute_losses(rows) for run, rows in of_runs.items()}
     ceilings = {run: each.ceilings for run, each in losses.items()}
     found = find_leads(session, known, ceilings)
@@ -179,7 +180,7 @@ def summarize_answers(
             of_runs.get(run, {}),
             missing,
             found.get(run, FoundLeads((), 0)),
-            times.get(run, (None, None)),
+            times.get(run),
             start_up=start_ups.get(run),
         )
         for run in session.run_names
@@ -215,12 +216,11 @@ def _summarize_run(
     answers: Mapping[str, Rows],
     missing: Mapping[str, str],
     found: FoundLeads,
-    times: tuple[float | None, float | None],
+    window_ns: float | None,
     *,
     start_up: StartUp | None,
 ) -> RunSummary:
-    """Summarize a run from its rows by query, its findings, and its measured time, in all and per step."""
-    window_ns, step_ns = times
+    """Summarize a run from its rows by query, its findings, and its measured time."""
     start, start_ns = describe_start(session, run, start_up)
     lacks_start = run in session.starts_out_ns
     figures = compute_figures(answers, missing, window_ns, lacks_start=lacks_start, is_scoped=bool(session.scope))
@@ -248,7 +248,7 @@ def _summarize_run(
     balance = describe_balance(compute_losses(answers), found)
     return RunSummary(
         *(run, description, tuple(figures), work, found.leads, note),
-        *(window_ns, balance, session.all_findings, figures[0].value if step_ns is None else step_ns),
+        *(window_ns, balance, session.all_findings, figures[0].value),
         next_commands=following,
         commands=session.commands,
         unranked=found.unranked,

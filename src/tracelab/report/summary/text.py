@@ -242,13 +242,20 @@ def describe_measured_time(summary: RunSummary) -> str:
     """Return what the shares of findings are shares of."""
     parts = "GPUs of the run" if summary.has_gpu else "ranks of the run on the CPU"
     length = f"{format_scaled(summary.window_ns, Quantity.DURATION)}, " if summary.window_ns else ""
-    per_step = f" ({format_scaled(summary.step_ns, Quantity.DURATION)} a step on each)" if summary.step_ns else ""
+    per_step = (
+        f", and of a step of {format_scaled(round(summary.step_ns), Quantity.DURATION)}" if summary.step_ns else ""
+    )
     return f"{length}the windows (first to last activity) of all {parts} added up{per_step}"
+
+
+def format_per_step(lead: Lead, step_ns: float) -> str:
+    """Return the share of a finding as a part of the step time."""
+    return f"{format_scaled(round(lead.recoverable * step_ns), Quantity.DURATION)} of a step"
 
 
 def _lead_lines(number: int, lead: Lead, step_ns: float | None, width: int) -> Iterator[str]:
     yield ""
-    per_step = "" if step_ns is None else f", {format_scaled(lead.per_step_ns(step_ns), Quantity.DURATION)} of a step"
+    per_step = f", {format_per_step(lead, step_ns)}" if step_ns else ""
     replayed = " by a replay" * (lead.gain is not None)
     yield from _wrap(
         f"{number}. {format_share(lead.recoverable)}{replayed}{per_step}: {plain_text(lead.sentence)}",
