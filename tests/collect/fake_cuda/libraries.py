@@ -45,6 +45,8 @@ def install(gpus, setattr_, *, log=None, work_ms=0.0):
     _install_kineto(setattr_)
     _install_data_parallel(setattr_)
     _install_distributed(setattr_)
+    # On GPUs, optimizers update many parameters in one call, which takes no mix of tensors and DTensors.
+    setattr_(sys.modules["torch.optim.optimizer"], "_get_foreach_kernels_supported_devices", lambda: ["cuda", "cpu"])
     setattr_(torch.nn.Module, "compile", lambda self, *_args, **_options: device.state.call("compile"))
     run = threading.Thread.run
 

@@ -114,9 +114,21 @@ def load_weights(torch: Any, network: Any, path: Path) -> str:  # noqa: ANN401
 def make_optimizer(torch: Any, settings: Settings, network: Any) -> Any:  # noqa: ANN401
     """Return the optimizer of the settings."""
     common = {"lr": settings.learning_rate, "weight_decay": settings.weight_decay}
+    groups = _group_parameters(network)
     match settings.optimizer:
         case "adam":
-            return torch.optim.Adam(network.parameters(), **common)
+            return torch.optim.Adam(groups, **common)
         case "adamw":
-            return torch.optim.AdamW(network.parameters(), **common)
-    return torch.optim.SGD(network.parameters(), momentum=settings.momentum, **common)
+            return torch.optim.AdamW(groups, **common)
+    return torch.optim.SGD(groups, momentum=settings.momentum, **common)
+
+
+def _group_parameters(network: Any) -> list[dict[str, Any]]:  # noqa: ANN401
+    """Group parameters by class: on GPUs an update of many at once takes no mix of DTensors and other tensors.
+
+    Tensor parallelism splits some parameters, which become DTensors, and leaves norms whole.
+    """
+    by_class: dict[type, list[Any]] = {}
+    for parameter in network.parameters():
+        by_class.setdefault(type(parameter), []).append(parameter)
+    return [{"params": parameters} for parameters in by_class.values()]
