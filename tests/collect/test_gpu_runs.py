@@ -135,6 +135,7 @@ def marks(run):
     return ["end" if line == _END else line.removeprefix("mark Profiler") for line in lines]
 
 
+_LAST_STOP = "kineto.stop_trace detaches CUPTI"
 _END = "cuda.reset_peak_memory_stats"
 """Call with which each step is logged."""
 
@@ -145,18 +146,18 @@ _END = "cuda.reset_peak_memory_stats"
         (
             {"warmup": 2, "active": 2},
             ["end", "kineto.prepare_trace", "end", "host-wait synchronize", "kineto.start_trace", "Step#2",
-             "end", "Step#3", "host-wait synchronize", "kineto.stop_trace", "end"],
+             "end", "Step#3", "host-wait synchronize", _LAST_STOP, "end"],
         ),
         (
             {"warmup": 1, "active": 1, "steps": 2},
             ["kineto.prepare_trace", "end", "host-wait synchronize", "kineto.start_trace", "Step#1",
-             "host-wait synchronize", "kineto.stop_trace", "end", "end"],
+             "host-wait synchronize", _LAST_STOP, "end", "end"],
         ),
         (
             {"warmup": 0, "active": 1, "wait": 1, "cycles": 2, "steps": 4},
             ["kineto.prepare_trace", "end", "host-wait synchronize", "kineto.start_trace", "Step#1",
              "host-wait synchronize", "kineto.stop_trace", "end", "kineto.prepare_trace", "end",
-             "host-wait synchronize", "kineto.start_trace", "Step#3", "host-wait synchronize", "kineto.stop_trace",
+             "host-wait synchronize", "kineto.start_trace", "Step#3", "host-wait synchronize", _LAST_STOP,
              "end"],
         ),
     ],
@@ -374,7 +375,7 @@ def test_a_rank_chooses_its_gpu_before_it_joins_the_others(node, rank):
 @pytest.mark.parametrize("memory", [False, True])
 def test_a_recorded_window_holds_no_call_of_the_collector_but_events_and_peaks(node, memory):
     calls = node.train(profiler="kineto", warmup=1, active=2, steps=3, memory=memory).calls()
-    window = calls[calls.index("kineto.start_trace") + 1 : calls.index("kineto.stop_trace")]
+    window = calls[calls.index("kineto.start_trace") + 1 : calls.index(_LAST_STOP)]
     step = ["mark forward", "mark backward", "mark optimizer"]
     events = ["Event.record", "Event.record", *step, "Event.record"]
     peaks = ["cuda.max_memory_allocated", "cuda.max_memory_reserved", "cuda.reset_peak_memory_stats"]

@@ -66,7 +66,7 @@ class _RunCommand(click.Command):
 @click.option("--shapes", is_flag=True, help="Also record input shapes (kineto).")
 @click.option("--stacks", is_flag=True, help="Also record Python stacks (kineto).")
 @click.option("--flops", is_flag=True, help="Write FLOPs per operator next to the trace (kineto).")
-@click.option("--detach", is_flag=True, help="Detach CUPTI after the last window: later steps run faster (kineto).")
+@click.option("--keep-attached", is_flag=True, help="Leave CUPTI attached after the last window (kineto).")
 @click.option("--metrics", multiple=True, metavar="NAME", help="Additional ncu metric; repeatable.")
 @click.option(
     "--sample-s",
@@ -98,7 +98,9 @@ def command(*, command: tuple[str, ...], profilers: tuple[str, ...], tag: tuple[
     from tracelab.collect.recording.window import Window
 
     window = Window(**{name: options.pop(name) for name in Window.__dataclass_fields__})
-    kineto = KinetoOptions(**{name: options.pop(name) for name in ("memory", "shapes", "stacks", "flops", "detach")})
+    kineto = KinetoOptions(
+        **{name: options.pop(name) for name in ("memory", "shapes", "stacks", "flops", "keep_attached")}
+    )
     settings = ProgramSettings(
         command, profilers or ("kineto",), window, kineto, tag=parse_pairs("tag", tag), **options
     )

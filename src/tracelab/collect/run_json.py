@@ -24,7 +24,7 @@ _CLOCKS = (
     "memory_clock_max_hz",
     "power_limit_w",
 )
-_CAPTURE_AXES = ("profiler", "window", "memory", "shapes", "stacks", "flops", "detach", "wait", "cycles")
+_CAPTURE_AXES = ("profiler", "window", "memory", "shapes", "stacks", "flops", "keep_attached", "wait", "cycles")
 
 
 def initial_run_json(settings: Settings, workload: Workload, placement: Placement, run: str) -> dict[str, Any]:

@@ -83,7 +83,7 @@ class Settings:
     shapes: bool = _option(default=False, about="Also record input shapes (kineto).")
     stacks: bool = _option(default=False, about="Also record Python stacks (kineto).")
     flops: bool = _option(default=False, about="Write FLOPs per operator next to the trace (kineto).")
-    detach: bool = _option(default=False, about="Detach CUPTI after the last window: later steps run faster (kineto).")
+    keep_attached: bool = _option(default=False, about="Leave CUPTI attached after the last window (kineto).")
     clock_control: str = _option("none", "GPU clocks while ncu measures.", choices=("none", "base", "boost"))
     metrics: tuple[str, ...] = _option((), "Additional ncu metric besides those of the roofline; repeatable.")
     sample_s: float = _option(1.0, "Seconds between samples of GPUs and host; 0 disables sampling.", least=0)
@@ -135,7 +135,7 @@ CAPTURE_OPTIONS = (
     "shapes",
     "stacks",
     "flops",
-    "detach",
+    "keep_attached",
     "clock_control",
     "metrics",
 )
@@ -294,8 +294,8 @@ _CONTRADICTIONS: tuple[tuple[Callable[[Settings], bool], str], ...] = (
         "--profiler ncu measures GPU kernels and --device cpu runs none; use kineto or nsys",
     ),
     (
-        lambda s: s.profiler != "kineto" and (s.memory or s.shapes or s.stacks or s.flops or s.detach),
-        "--memory, --shapes, --stacks, --flops and --detach need --profiler kineto",
+        lambda s: s.profiler != "kineto" and (s.memory or s.shapes or s.stacks or s.flops or s.keep_attached),
+        "--memory, --shapes, --stacks, --flops and --keep-attached need --profiler kineto",
     ),
     (lambda s: s.profiler != "ncu" and bool(s.metrics), "--metrics needs --profiler ncu"),
     (lambda s: s.profiler != "ncu" and s.clock_control != "none", "--clock-control needs --profiler ncu"),

@@ -2,41 +2,44 @@
 
 import os
 import re
+import time
 from typing import Any
 
 _TEARDOWN = "TEARDOWN_CUPTI"
 """Variable that Kineto reads when a window stops; "1" has it call cuptiFinalize."""
 _LEAST_CUDA = (12, 6)
 """The first CUDA whose CUPTI detaches without crashes under CUDA graphs (PyTorch pull request 146604)."""
+_SETTLE_S = 0.2
+"""Time that Kineto's thread has to end once CUPTI is detached, which the next call of CUDA does."""
 
 
 class CuptiTeardown:
-    """Has Kineto detach CUPTI at the last of `planned` windows, and only there.
+    """Has Kineto detach CUPTI at the last of `planned` windows, and only there, unless `keeps_attached`.
 
-    A window that begins while CUPTI is detaching can crash (Kineto pull request 1554). None plans no last window.
+    A window that begins while CUPTI is detaching can crash (Kineto pull request 1554). None plans no last window. The
+    user's own TEARDOWN_CUPTI decides where it is set.
     """
 
-    def __init__(self, torch: Any, planned: int | None, *, is_requested: bool) -> None:  # noqa: ANN401
+    def __init__(self, torch: Any, planned: int | None, *, keeps_attached: bool) -> None:  # noqa: ANN401
         self._torch = torch
-        self._left = planned if is_requested else None
-        self._is_requested = is_requested
+        self._left = None if keeps_attached else planned
+        self._is_possible = False
         self._is_set = False
-        self.note: str | None = None
-        """Why CUPTI stays attached though its teardown is requested; known from the first window on."""
+        self._is_detaching = False
 
     def prepare(self, *, records_gpu: bool) -> None:
-        """Note before a window whether its teardown is possible."""
-        if self._is_requested:
-            reason = self._find_obstacle(records_gpu=records_gpu)
-            self.note = f"detach has no effect: {reason}" if reason else None
+        """Determine before a window whether CUPTI can detach after it."""
+        version = self._torch.version.cuda
+        is_safe = version is not None and tuple(map(int, re.findall(r"\d+", version)[:2])) >= _LEAST_CUDA
+        self._is_possible = records_gpu and is_safe and _TEARDOWN not in os.environ
 
     def begin_stop(self) -> None:
         """Request the teardown right before the last planned window stops."""
         if self._left is not None:
             self._left -= 1
-        if self._left == 0 and self.note is None and _TEARDOWN not in os.environ:
+        if self._left == 0 and self._is_possible:
             os.environ[_TEARDOWN] = "1"
-            self._is_set = True
+            self._is_set = self._is_detaching = True
 
     def finish(self) -> None:
         """Withdraw the request once the window is saved: a profiler that the program starts later decides itself."""
@@ -44,16 +47,11 @@ class CuptiTeardown:
             os.environ.pop(_TEARDOWN, None)
             self._is_set = False
 
-    def cancel(self) -> None:
-        """Keep CUPTI attached: the program is about to start a profiler of its own."""
+    def make_way(self) -> None:
+        """Prepare for a profiler that the program starts: keep CUPTI attached, or wait until it is detached."""
         self._left = None
-
-    def _find_obstacle(self, *, records_gpu: bool) -> str | None:
-        version = self._torch.version.cuda
-        if not records_gpu or version is None:
-            return "no NVIDIA GPU is recorded"
-        if tuple(map(int, re.findall(r"\d+", version)[:2])) < _LEAST_CUDA:
-            return f"torch is built for CUDA {version}, and CUPTI detaches safely from 12.6 on"
-        if _TEARDOWN in os.environ:
-            return f"{_TEARDOWN}={os.environ[_TEARDOWN]} of the environment decides"
-        return None
+        if self._is_detaching:
+            self._is_detaching = False
+            if not self._torch.cuda.is_current_stream_capturing():
+                self._torch.cuda.synchronize()  # CUPTI detaches at the end of a call of CUDA
+            time.sleep(_SETTLE_S)

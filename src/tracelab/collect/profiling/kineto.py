@@ -48,8 +48,8 @@ class KinetoSettings(Protocol):
         ...
 
     @property
-    def detach(self) -> bool:
-        """Whether to detach CUPTI after the last planned window."""
+    def keep_attached(self) -> bool:
+        """Whether CUPTI stays attached after the last planned window."""
         ...
 
 
@@ -81,17 +81,17 @@ class Kineto:
         self.kernels = 0
         self.copies = 0
         self._note: str | None = None
-        self._teardown = CuptiTeardown(torch, windows, is_requested=settings.detach)
+        self._teardown = CuptiTeardown(torch, windows, keeps_attached=settings.keep_attached)
 
     def describe(self, note: str | None = None) -> dict[str, Any]:
-        """Return what was recorded as entries of an outcome; `note` goes before those of export and teardown."""
+        """Return what was recorded as entries of an outcome; `note` goes before that of the export."""
         entries: dict[str, Any] = {
             "files": self.files,
             "ops": self.ops,
             "kernels": self.kernels,
             "copies": self.copies,
         }
-        notes = "; ".join(filter(None, (note, self._note, self._teardown.note)))
+        notes = "; ".join(filter(None, (note, self._note)))
         return entries | ({"note": notes} if notes else {})
 
     def prepare(self) -> None:

@@ -74,8 +74,7 @@ def _check_profilers(settings: ProgramSettings, window: Window) -> None:
     """Refuse options that no chosen profiler has."""
     options = settings.kineto
     if "kineto" not in settings.profilers and options != KinetoOptions():
-        raise UsageError("--memory, --shapes, --stacks, --flops and --detach need --profiler kineto")
-    check_detach(settings)
+        raise UsageError("--memory, --shapes, --stacks, --flops and --keep-attached need --profiler kineto")
     if "ncu" not in settings.profilers and settings.metrics:
         raise UsageError("--metrics needs --profiler ncu")
     if settings.profilers == ("none",) and window != Window():
@@ -84,12 +83,6 @@ def _check_profilers(settings: ProgramSettings, window: Window) -> None:
         raise UsageError("ncu cannot record by seconds; choose --wait and --active, or no window")
     if "nsys" in settings.profilers and not window.is_gated and window.cycles > 1:
         raise UsageError("nsys records once by seconds; choose --wait and --active, or remove --cycles")
-
-
-def check_detach(settings: ProgramSettings) -> None:
-    """Refuse to detach CUPTI after the last window where the windows are not known in advance."""
-    if settings.kineto.detach and settings.window.on_demand:
-        raise UsageError("--detach acts at the last planned window and --on-demand plans none; remove one of them")
 
 
 def _check_executable(program: str, script: str | None) -> None:

@@ -34,7 +34,7 @@ class KinetoOptions:
     memory: bool = False
     stacks: bool = False
     flops: bool = False
-    detach: bool = False
+    keep_attached: bool = False
     device: str = "auto"
 
 
@@ -97,7 +97,7 @@ class ProgramKineto(Kineto):
             def call_and_start(*arguments: Any, **keywords: Any) -> Any:  # noqa: ANN401
                 end_inherited_profiler(self._torch)
                 if self._calling != threading.get_ident():
-                    self._teardown.cancel()
+                    self._teardown.make_way()
                     function()
                 return start(*arguments, **keywords)
 

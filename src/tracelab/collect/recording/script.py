@@ -15,7 +15,7 @@ from typing import Any
 from tracelab.collect import status
 from tracelab.collect.disk_errors import WritePaths
 from tracelab.collect.program.description import describe_program
-from tracelab.collect.program.settings import ProgramSettings, check_detach, name_runs
+from tracelab.collect.program.settings import ProgramSettings, name_runs
 from tracelab.collect.program.windows import describe_window
 from tracelab.collect.recording import hook
 from tracelab.collect.recording.common_start import CommonStart, clear_requests
@@ -51,8 +51,6 @@ class ScriptRecording:
         self._settings = ProgramSettings(
             tuple(getattr(sys, "orig_argv", sys.argv)), ("kineto",), window, options, out=out, run=run, force=force
         )
-        with _name_arguments():
-            check_detach(self._settings)
         self._held = contextlib.ExitStack()
         self._recorder: Recorder | None = None
         self._is_entered = self._is_ending = False

@@ -1,0 +1,151 @@
+"""Measure what recording costs of a step before and after the window, within one process each.
+
+    python benchmarks/window_cost.py                     on the GPU that torch finds, else on the CPU
+    python benchmarks/window_cost.py --rounds 5 --json window_cost.json
+
+Needs torch. A process trains blocks of steps in turn with and without `r.step()`, records a window, and goes on in the
+same way, because processes differ. Those without a recording, with one that detaches CUPTI, and with one that leaves it
+attached take turns. Two models: one bound by the CPU, which launches small kernels, and one bound by the GPU. A process
+takes 20 s on a GPU node.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+
+import tracelab
+
+MODELS = {"cpu_bound": (24, 128, 64), "gpu_bound": (8, 4096, 2048)}
+"""Layers, width and batch of each model."""
+SMALL = {"cpu_bound": (8, 32, 8), "gpu_bound": (2, 512, 64)}
+"""The same where there is no GPU."""
+RECORDINGS = ("none", "attached", "detached")
+BLOCKS, BLOCK, ACTIVE = 20, 20, 5
+
+
+def build_step(model: str, device: str) -> Callable[[], None]:
+    """Return a training step of a model."""
+    layers, width, batch = (MODELS if device == "cuda" else SMALL)[model]
+    parts = [part for _ in range(layers) for part in (torch.nn.Linear(width, width), torch.nn.GELU())]
+    network = torch.nn.Sequential(*parts).to(device)
+    optimizer = torch.optim.SGD(network.parameters(), lr=1e-3)
+    inputs = torch.randn(batch, width, device=device)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
+            loss = network(inputs).square().mean()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+
+    return step
+
+
+def measure(model: str, recording: str) -> dict[str, list[float]]:
+    """Return the mean step of each block in ns, by when it ran and whether it called `r.step()`."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    train = build_step(model, device)
+    wait_for_gpu = torch.cuda.synchronize if device == "cuda" else _do_nothing
+    times: dict[str, list[float]] = {f"{when}_{how}": [] for when in ("before", "after") for how in ("plain", "step")}
+
+    def run_block(step: Callable[[], object], name: str) -> None:
+        wait_for_gpu()
+        start = time.perf_counter_ns()
+        for _ in range(BLOCK):
+            train()
+            step()
+        wait_for_gpu()
+        times[name].append((time.perf_counter_ns() - start) / BLOCK)
+
+    def run_blocks(step: Callable[[], object], when: str) -> None:
+        for _ in range(BLOCKS):
+            run_block(_do_nothing, f"{when}_plain")
+            run_block(step, f"{when}_step")
+
+    for _ in range(3 * BLOCK):
+        train()
+    if recording == "none":
+        run_blocks(_do_nothing, "before")
+        run_blocks(_do_nothing, "after")
+        return times
+    window = {"wait": BLOCKS * BLOCK + 2, "active": ACTIVE, "keep_attached": recording == "attached"}
+    with TemporaryDirectory() as out, tracelab.record("cost", out=out, **window) as r:
+        run_blocks(r.step, "before")
+        for _ in range(ACTIVE + 10):
+            train()
+            r.step()
+        time.sleep(2)  # CUPTI detaches within a second
+        for _ in range(BLOCK):
+            train()
+        run_blocks(r.step, "after")
+    return times
+
+
+def _do_nothing() -> None:
+    pass
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3, help="processes of each kind (default: 3)")
+    parser.add_argument("--json", type=Path, help="file for the times of all blocks")
+    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        print(json.dumps(measure(*options.child)))
+        return
+    measured = [
+        {"model": model, "recording": recording, "times": _measure_apart(model, recording)}
+        for model in MODELS
+        for _ in range(options.rounds)
+        for recording in RECORDINGS
+    ]
+    if options.json:
+        options.json.write_text(json.dumps(measured) + "\n", "utf-8")
+    print_table(measured)
+
+
+def _measure_apart(model: str, recording: str) -> dict[str, list[float]]:
+    """Measure in a process of its own."""
+    command = (sys.executable, __file__, "--child", model, recording)
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=dict(os.environ), text=True).stdout
+    times: dict[str, list[float]] = json.loads(output.splitlines()[-1])
+    return times
+
+
+def print_table(measured: list[dict[str, Any]]) -> None:
+    """Print for each model and recording the medians over processes of ratios within a process."""
+    print(
+        "| model | recording | step, us | before: r.step() over none | after over before | after, r.step() over none |"
+    )
+    print("|---|---|---:|---:|---:|---:|")
+    for model in MODELS:
+        for recording in RECORDINGS:
+            runs = [each["times"] for each in measured if (each["model"], each["recording"]) == (model, recording)]
+            base = statistics.median(statistics.median(run["before_plain"]) for run in runs)
+            cells = (
+                _describe(runs, "before_step", "before_plain"),
+                _describe(runs, "after_plain", "before_plain"),
+                _describe(runs, "after_step", "after_plain"),
+            )
+            print(f"| {model} | {recording} | {base / 1e3:.1f} | {' | '.join(cells)} |")
+
+
+def _describe(runs: list[dict[str, list[float]]], one: str, other: str) -> str:
+    """Return the median and the range of the ratio of two medians over processes."""
+    ratios = sorted(statistics.median(run[one]) / statistics.median(run[other]) for run in runs)
+    return f"{statistics.median(ratios):.4f} ({ratios[0]:.4f} to {ratios[-1]:.4f})"
+
+
+if __name__ == "__main__":
+    main()
