@@ -4,7 +4,7 @@ import contextlib
 import ctypes
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -105,7 +105,7 @@ def codes(table: pa.Table, name: str) -> tuple[Array, list[str | None]]:
     """Return a column of texts as numbers, and the text of each number; NULL is -1, which is the last text."""
     if not table.column(name).num_chunks:
         return np.zeros(0, dtype=np.int32), [None]
-    column: Any = table.column(name).combine_chunks()
+    column: Any = join_chunks(table.column(name))
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     places, is_null = _read_values(column.indices, pa.int32())
@@ -128,7 +128,7 @@ def _read_values(column: "pa.ChunkedArray[Any] | pa.Array[Any]", kind: pa.DataTy
     if not len(column):
         return np.zeros(0, dtype=dtype), None
     if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
+        column = join_chunks(column)
     if column.type != kind:
         column = column.cast(kind)
     buffers: list[Any] = column.buffers()
@@ -139,6 +139,12 @@ def _read_values(column: "pa.ChunkedArray[Any] | pa.Array[Any]", kind: pa.DataTy
     valid = np.frombuffer(buffers[0], np.uint8)
     bits = np.unpackbits(valid, count=until, bitorder="little")
     return values, bits[since:] == 0
+
+
+def join_chunks(column: "pa.ChunkedArray[Any]") -> "pa.Array[Any]":
+    """Return a column as one array; a single chunk as it is, which Arrow would copy."""
+    joined: Any = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return cast("pa.Array[Any]", joined)
 
 
 def number_column(values: Array, is_null: Array | None = None) -> "pa.Array[Any]":
