@@ -18,7 +18,8 @@ from tracelab.paths.columns import array_memory
 from tracelab.paths.graph import Graph, build_graph
 from tracelab.paths.replay import Replay, no_change, replay
 from tracelab.paths.threads import SILENT, divide_threads, enclosing_rows
-from tracelab.paths.walk import whole_window
+from tracelab.paths.walk import NodePath, divide_path, whole_window
+from tracelab.paths.work import ChangedWork, own_times
 
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -166,6 +167,32 @@ def test_a_replay_that_is_taken_to_be_exact_gives_the_recorded_times(memory: Mem
         assert replayed.start[rows_of_gpus].tolist() == graph.start[rows_of_gpus].tolist()
         assert replayed.end[rows_of_gpus].tolist() == graph.end[rows_of_gpus].tolist()
         assert whole_window(replayed).end == whole_window(graph).end
+
+
+@given(rows=any_run())
+@examples(24)
+def test_stretches_on_threads_lie_in_their_segments(memory: MemoryStore, rows: Rows) -> None:
+    memory.filled(rows)
+    graph = read_graph(memory)
+    segments, head, since = graph.segments, graph.head, graph.since[: graph.gpu_from]
+    every = np.arange(len(segments.start))
+    bursts = graph.bursts(every)
+    again = ChangedWork(head, own_times(segments, head, since))  # the recorded times, added up
+    assert again.total.tolist() == graph.work.total.tolist()
+    for name in ("before", "until"):
+        added, recorded = (getattr(work, name)(every, bursts) for work in (again, graph.work))
+        assert added.tolist() == recorded.tolist()
+    assert graph.starts(every).tolist() == segments.start.tolist()
+    assert graph.ends(every).tolist() == segments.end.tolist()
+    for burst, (begin, end) in enumerate(zip(graph.start.tolist(), graph.end[: graph.gpu_from].tolist(), strict=False)):
+        middle = (begin + end) // 2
+        path = divide_path(graph, NodePath(*(np.array([each]) for each in (burst, middle, end, 0, 0))))
+        expected = [
+            (each, max(int(segments.start[each]), middle), int(segments.end[each]))
+            for each in np.flatnonzero(bursts == burst).tolist()
+            if segments.end[each] > middle
+        ]
+        assert list(zip(path.segment.tolist(), path.start.tolist(), path.end.tolist(), strict=True)) == expected
 
 
 @pytest.mark.parametrize(("second_start_ns", "is_exact"), [(100, True), (90, False)])

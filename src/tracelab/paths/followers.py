@@ -1,4 +1,4 @@
-"""Set what the nodes of a part waited for, as it becomes known."""
+"""Set what the rows of GPUs of a part waited for, as it becomes known."""
 
 import numpy as np
 
@@ -6,8 +6,6 @@ from tracelab.paths import dependencies
 from tracelab.paths.columns import NONE, Array
 from tracelab.paths.nodes import CAUSE, GAP, Nodes
 from tracelab.paths.part_waits import PartWaits
-from tracelab.paths.recording import CpuRows
-from tracelab.paths.threads import Segments
 
 LONGEST_GAP_NS = 1_500_000
 """A GPU row that starts later after what it waited for has an unknown cause; the same limit as HTA's."""
@@ -18,9 +16,9 @@ _EARLIEST_START_NS = 1_000_000
 
 
 class Followers:
-    """What segments or rows of GPUs of a part waited for, as it becomes known: a later moment replaces an earlier one.
+    """What rows of GPUs of a part waited for, as it becomes known: a later moment replaces an earlier one.
 
-    Numbers of them count from the part's first one, those of what they waited for from the first node of all.
+    Numbers of rows count from the part's first one, those of what they waited for from the first node of all.
     """
 
     def __init__(self, nodes: Nodes, some: slice, start: Array) -> None:
@@ -47,29 +45,10 @@ class Followers:
         later = moment > self._bound[some]
         self.put(some[later], before[later], moment[later], cause, gap)
 
-    def interrupt(self, segment: Array, before: Array, moment: Array, cause: str) -> None:
-        """Begin segments only at a moment within them, at which another node ends; -1 is none."""
-        fits = (segment >= 0) & (before >= 0)
-        fits[fits] = moment[fits] > self._start[segment[fits]]
-        segment, before, moment = segment[fits], before[fits], moment[fits]
-        order = np.lexsort((moment, segment))
-        segment, before, moment = segment[order], before[order], moment[order]
-        latest = np.append(segment[1:] != segment[:-1], True)[: len(segment)]
-        segment, before, moment = segment[latest], before[latest], moment[latest]
-        later = moment > self._since[segment]
-        self._since[segment[later]] = moment[later]
-        self.put(segment[later], before[later], moment[later], cause, "")
-
     def name_long_gaps(self, traced: Array) -> None:
         """Name the gap before a row of a GPU unknown where it is too long."""
         limit = np.where(traced, LONGEST_GAP_NS, LONGEST_GAP_WITHOUT_EVENTS_NS)
         self._gap[(self._bound != NONE) & (self._start - self._bound > limit)] = GAP["unknown"]
-
-
-def follow_threads(threads: Followers, segments: Segments, first: int) -> None:
-    """A segment follows the one before it on its thread."""
-    some = np.flatnonzero(segments.thread[1:] == segments.thread[:-1]) + 1
-    threads.put(some, some + (first - 1), segments.start[some], "thread", "")
 
 
 def await_rows(streams: Followers, end: Array, waits: PartWaits, first: int) -> None:
@@ -84,25 +63,14 @@ def await_rows(streams: Followers, end: Array, waits: PartWaits, first: int) -> 
         streams.bind(after[fits], before[fits] + first, end[before[fits]], kind, "scheduling")
 
 
-def await_launches(streams: Followers, launches: dependencies.Launches, segment: Array) -> None:
+def await_launches(streams: Followers, launches: dependencies.Launches, burst: Array) -> None:
     """A row of a GPU follows the start of the call that launched it, if that is later than all else.
 
-    `segment` is the one in which the call's thread is before that start.
+    `burst` is the one in which the call's thread is before that start.
     """
     some = np.flatnonzero(launches.thread >= 0)
     some = some[launches.time[some] - streams.starts(some) <= _EARLIEST_START_NS]
-    streams.bind(some, segment[some], launches.time[some], "launch", "launch_latency")
-
-
-def await_flows(threads: Followers, cpu: CpuRows, segments: Segments, is_silent: Array, first: int) -> None:
-    """A backward op whose thread was silent before it follows its forward op."""
-    backward, forward = dependencies.backward_flows(cpu)
-    segment = segments.before(cpu.lane[backward], cpu.start[backward])
-    moment = cpu.end[forward]
-    fits = segment >= 0
-    fits[fits] = is_silent[segment[fits]] & (segments.start[segment[fits]] < moment[fits])
-    segment, forward, moment = segment[fits], forward[fits], moment[fits]
-    threads.interrupt(segment, shift_numbers(segments.before(cpu.lane[forward], moment), first), moment, "backward")
+    streams.bind(some, burst[some], launches.time[some], "launch", "launch_latency")
 
 
 def shift_numbers(numbers: Array, by: int) -> Array:

@@ -10,8 +10,8 @@ from tracelab.paths.graph import build_graph
 from tracelab.paths.recording import Relations
 from tracelab.paths.replay import Replay
 from tracelab.paths.unexplained import measure_unreplaced, measure_unreplayable, refuse_changed
-from tracelab.paths.walk import walk_back, whole_window
-from tracelab.paths.what_if import NO_FILTERS, Params, choose_nodes, plan_change, refuse
+from tracelab.paths.walk import find_path, whole_window
+from tracelab.paths.what_if import NO_FILTERS, Params, choose_rows, plan_change, refuse
 
 Change = tuple[str, int | None]
 """A change of the query what_if, and the rank that it is about."""
@@ -38,7 +38,7 @@ def compute_gains(relations: Relations, params: Params, check: Callable[[], None
     window_ns = window.end - window.start
     unchanged = Replay(graph)
     replayed = window if unchanged.is_exact() else whole_window(unchanged.run(check))
-    path = walk_back(graph, window, check)
+    path = find_path(graph, window, check)
     unexplained, kept_ns = measure_unreplayable(graph, path), measure_unreplaced(graph, path)
     clocks_reason = refuse_clocks(graph, relations)
     changes = list(_parse_changes(str(params["changes"])))
@@ -46,7 +46,7 @@ def compute_gains(relations: Relations, params: Params, check: Callable[[], None
     reasons = []
     for change, rank in changes:
         values = {**NO_FILTERS, "change": change, "of_rank": rank}
-        chosen = choose_nodes(graph, relations, values)
+        chosen = choose_rows(graph, relations, values)
         reasons.append(
             clocks_reason or refuse(values, relations, chosen, window_ns, replayed.end - replayed.start, unexplained)
         )
@@ -56,7 +56,7 @@ def compute_gains(relations: Relations, params: Params, check: Callable[[], None
             moved = whole_window(changed)
             moved_ns = moved.end - moved.start
             reasons[-1] = refuse_changed(
-                kept_ns, measure_unreplaced(changed, walk_back(changed, moved, check)), moved_ns
+                kept_ns, measure_unreplaced(changed, find_path(changed, moved, check)), moved_ns
             )
             gains[-1] = window_ns - moved_ns if reasons[-1] is None else None
     return {

@@ -1,14 +1,15 @@
 """Build the graph of a run: its nodes, each with the one that it waited for last, on any rank."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
 from tracelab.paths.assembly import find_nodes
 from tracelab.paths.columns import NONE, Array, joint_numbers, last_at_most, numbers
 from tracelab.paths.nodes import CAUSE, GAP, Followed, Nodes
-from tracelab.paths.recording import GpuRows, Recording, Relations, read_recording
+from tracelab.paths.recording import GpuRows, Recording, Relations, Rows, Syncs, read_recording
+from tracelab.paths.work import RecordedWork, Work
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,19 @@ class Graph(Nodes):
     """Number of the collective of a node that is matched on all of its ranks, else -1."""
     clamped: int
     """Rows that start before what they waited for had ended, by noise of the clocks."""
+    work: Work
+
+    def starts(self, segments: Array) -> Array:
+        """Return when segments start."""
+        burst = self.bursts(segments)
+        since: Array = self.since[burst] + self.work.before(segments, burst)
+        return np.where(segments == self.head[burst], self.start[burst], since)
+
+    def ends(self, segments: Array) -> Array:
+        """Return when segments end."""
+        burst = self.bursts(segments)
+        ends: Array = self.since[burst] + self.work.until(segments, burst)
+        return ends
 
     def followed_at_start(self, node: int) -> tuple[int, int, int, int]:
         """Return what a node waited for at its start, without waits within it: before, bound, gap and cause."""
@@ -31,8 +45,8 @@ class Graph(Nodes):
         if row >= 0:
             plain = self.plain
             return int(plain.before[row]), int(plain.bound[row]), int(plain.gap[row]), int(plain.cause[row])
-        thread = self.segments.thread
-        if node > 0 and thread[node - 1] == thread[node]:
+        thread, head = self.segments.thread, self.head
+        if node > 0 and thread[head[node - 1]] == thread[head[node]]:
             return node - 1, int(self.start[node]), 0, CAUSE["thread"]
         return -1, NONE, 0, 0
 
@@ -42,6 +56,8 @@ def build_graph(relations: Relations, check: Callable[[], None]) -> Graph:
     recording = read_recording(relations)
     check()
     nodes, clamped = find_nodes(recording, check)
+    recording = _without_links(recording)
+    nodes = replace(nodes, nesting=replace(nodes.nesting, cpu=recording.cpu))
     meeting, last = match_collectives(recording, relations)
     plain = nodes.of_rows()
     _await_ranks(nodes, recording.gpu, last)
@@ -52,7 +68,19 @@ def build_graph(relations: Relations, check: Callable[[], None]) -> Graph:
         entered=last_entries(recording.gpu.start, meeting),
         meeting=meeting,
         clamped=clamped,
+        work=RecordedWork(nodes.segments, nodes.head, nodes.since[: nodes.gpu_from].copy()),
     )
+
+
+def _without_links(recording: Recording) -> Recording:
+    """Return a recording without the columns by which nodes were linked: a graph lives longer than it needs them."""
+
+    def none(rows: Rows) -> Array:
+        return np.broadcast_to(np.array(NONE), rows.count)  # a view of one item
+
+    gpu, cpu, nothing = recording.gpu, recording.cpu, slice(0, 0)
+    syncs = {each.name: getattr(recording.syncs, each.name)[nothing] for each in fields(Syncs)}
+    return replace(recording, gpu=replace(gpu, key=none(gpu)), cpu=replace(cpu, key=none(cpu)), syncs=Syncs(**syncs))
 
 
 def _await_ranks(nodes: Nodes, gpu: GpuRows, last: Array) -> None:

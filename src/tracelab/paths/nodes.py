@@ -1,9 +1,10 @@
-"""Nodes of a run, stretches of threads and rows of GPUs, each with the node that it waited for last."""
+"""Nodes of a run, bursts of threads and rows of GPUs, each with the node that it waited for last."""
 
 from dataclasses import dataclass
 
 from tracelab.paths import dependencies
-from tracelab.paths.columns import Array
+from tracelab.paths.columns import Array, find_sorted, last_at_most
+from tracelab.paths.nesting import Nesting
 from tracelab.paths.threads import Segments
 
 CAUSES = (
@@ -32,13 +33,17 @@ class Followed:
 
 @dataclass(frozen=True)
 class Nodes:
-    """Nodes: first the segments of threads, then the rows of GPUs.
+    """Nodes: first the bursts of threads, then the rows of GPUs.
 
-    A node is on the path from `since` on; there, `before` is the node that it waited for, on the path until `bound`.
-    What lies between is a gap of class `gap`, a number of GAP_CLASSES.
+    A burst is what a thread does from one wait to the next one: segments that follow each other. A node is on the path
+    from `since` on; there, `before` is the node that it waited for, on the path until `bound`. What lies between is a
+    gap of class `gap`, a number of GAP_CLASSES.
     """
 
     segments: Segments
+    nesting: Nesting
+    head: Array
+    """The first segment of each burst: of a thread, or one in which it waits."""
     start: Array
     end: Array
     since: Array
@@ -47,41 +52,45 @@ class Nodes:
     gap: Array
     cause: Array
     rank: Array
-    row: Array
-    """The CPU row of a segment, -1 where the thread was silent, or the row of a GPU."""
-    op: Array
-    """CPU row of the innermost op around a node, or around its launch; -1 where there is none."""
-    launch_row: Array
-    """The CPU row of a segment, and for a row of a GPU the one in which it was launched; -1 where there is none."""
-    is_sync: Array
-    """Whether a segment lies in a call that waits."""
-    is_silent: Array
-    """Whether a segment's thread recorded no op and no call."""
-    is_loader: Array
-    is_unexplained: Array
-    """Whether nothing recorded shows if a segment's thread worked or waited, or what it waited for."""
+    awaited_segment: Array
+    """For each burst the segment of another thread that it waited for, -1 where there is none."""
+    unexplained: Array
+    """The segments of which nothing recorded shows if their thread worked or waited, or what it waited for."""
     waits: dependencies.Edges
     stream_before: Array
+    launch_row: Array
+    """For each row of a GPU the CPU row in which it was launched, -1 where there is none."""
     launch_time: Array
     """For each row of a GPU the start of the call that launched it, NONE without a recorded one."""
     launch_thread: Array
     """The thread of that call, else -1."""
     launch_before: Array
-    """For each row of a GPU the segment of its thread just before the launch, at the latest before the row's start."""
+    """For each row of a GPU the burst of its thread just before the launch, at the latest before the row's start."""
     launch_at: Array
-    """The same just after it; both -1 where there is none."""
+    """The segment just after it; both -1 where there is none."""
 
     @property
     def gpu_from(self) -> int:
         """Return the number of the first node that is a row of a GPU."""
-        return len(self.segments.thread)
+        return len(self.head)
 
     @property
-    def is_unstarted(self) -> Array:
-        """Whether a segment is the time before the first row of its thread, and nothing shows what that waited for."""
-        segments = slice(self.gpu_from)
-        unstarted: Array = (self.row[segments] < 0) & (self.before[segments] < 0)
-        return unstarted
+    def thread(self) -> Array:
+        """Return the thread of each burst."""
+        return self.segments.thread[self.head]
+
+    def bursts(self, segments: Array) -> Array:
+        """Return the burst of each segment; of -1, no segment, -1."""
+        return last_at_most(self.head, segments)
+
+    def is_unexplained(self, segments: Array) -> Array:
+        """Return for each segment whether nothing recorded shows what its thread did."""
+        return find_sorted(self.unexplained, segments) >= 0
+
+    @property
+    def unstarted(self) -> Array:
+        """Return the segments before the first row of their thread, where nothing shows what that waited for."""
+        return self.head[(self.segments.row[self.head] < 0) & (self.before[: self.gpu_from] < 0)]
 
     def of_rows(self) -> Followed:
         """Return what the rows of GPUs wait for, as known so far."""

@@ -6,18 +6,19 @@ from tracelab.paths.columns import Array
 from tracelab.paths.graph import Graph
 
 
-def shorten_late_work(graph: Graph, rank: int) -> Array:
-    """Return a factor for each node with which a rank enters its collectives when the last but one rank does.
+def shorten_late_work(graph: Graph, rank: int) -> tuple[Array, Array]:
+    """Return a factor for each segment and row with which a rank enters its collectives when the last but one does.
 
     Between two collectives the rank's own work, of threads and of GPUs, is shorter by one factor: by the time by which
     the rank is later than all others, over the time in which it waits for none. Transfers, and what follows its last
     late entry, are as recorded.
     """
     first = graph.gpu_from
-    start, factor = graph.start[first:], np.ones(len(graph.start))
+    start = graph.start[first:]
+    of_segments, of_rows = np.ones(len(graph.segments.start)), np.ones(len(start))
     joined = np.flatnonzero((graph.meeting >= 0) & (graph.rank[first:] == rank))
     if not len(joined):
-        return factor
+        return of_segments, of_rows
     joined = joined[np.argsort(start[joined], kind="stable")]
     entry = start[joined]
     begin = np.concatenate([[_recorded_since(graph, rank)], np.maximum.accumulate(graph.entered[joined])[:-1]])
@@ -35,11 +36,21 @@ def shorten_late_work(graph: Graph, rank: int) -> Array:
         inside = np.clip(moment - begin[at], 0, length[at]) * (saved[at] / np.maximum(length[at], 1))
         return until[place] + np.where(place < len(entry), inside, 0)
 
-    meeting = np.concatenate([np.full(first, -1), graph.meeting])
-    nodes = np.flatnonzero((graph.rank == rank) & (graph.end > graph.since) & (meeting < 0))
-    since, end = graph.since[nodes], graph.end[nodes]
-    factor[nodes] = 1 - (saved_until(end) - saved_until(since)) / (end - since)
-    return factor
+    def shorten(since: Array, end: Array) -> Array:
+        """Return the factors of the rank's time between moments."""
+        factors: Array = 1 - (saved_until(end) - saved_until(since)) / (end - since)
+        return factors
+
+    cpu, segments = graph.recording.cpu, graph.segments
+    since = segments.start.copy()
+    since[graph.head] = graph.since[:first]
+    own = np.flatnonzero((cpu.rank_of_lane == rank)[segments.thread] & (segments.end > since))
+    of_segments[own] = shorten(since[own], segments.end[own])
+    rows = np.flatnonzero(
+        (graph.rank[first:] == rank) & (graph.end[first:] > graph.since[first:]) & (graph.meeting < 0)
+    )
+    of_rows[rows] = shorten(graph.since[first + rows], graph.end[first + rows])
+    return of_segments, of_rows
 
 
 def _recorded_since(graph: Graph, rank: int) -> int:

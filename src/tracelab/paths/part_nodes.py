@@ -1,28 +1,19 @@
 """Write the nodes of a part of a recording into the arrays of all."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from tracelab.paths import dependencies
-from tracelab.paths.columns import Array
-from tracelab.paths.followers import (
-    LONGEST_GAP_WITHOUT_EVENTS_NS,
-    Followers,
-    await_flows,
-    await_launches,
-    await_rows,
-    follow_threads,
-    shift_numbers,
-)
+from tracelab.paths.bursts import Bursts
+from tracelab.paths.columns import NONE, Array, last_at_most
+from tracelab.paths.followers import Followers, await_launches, await_rows, shift_numbers
 from tracelab.paths.nodes import Nodes
 from tracelab.paths.part_waits import PartWaits
 from tracelab.paths.parts import Part
 from tracelab.paths.recording import CpuRows
 from tracelab.paths.threads import SILENT, Segments, divide_threads
-
-_OSRT_SLEEP = "sleep"
-_OSRT_WAIT = ("wait", "poll", "select", _OSRT_SLEEP, "futex", "join", "lock", "recv", "accept", "read")
 
 
 def divide_time(cpu: CpuRows) -> Segments:
@@ -40,115 +31,70 @@ def divide_time(cpu: CpuRows) -> Segments:
     return Segments(divided.thread, divided.start, divided.end, row, parent, divided.span)
 
 
-def fill_nodes(
-    nodes: Nodes, part: Part, segments: Segments, waits: PartWaits, first: int, check: Callable[[], None]
-) -> int:
-    """Write the nodes of a part, whose segments begin with number `first`.
+@dataclass(frozen=True)
+class PartNodes:
+    """What is known of a part, and the numbers that its segments and bursts begin with."""
 
-    Return how many rows start before what they waited for had ended.
-    """
+    part: Part
+    segments: Segments
+    bursts: Bursts
+    waits: PartWaits
+    first_segment: int
+    first_burst: int
+
+
+def fill_nodes(nodes: Nodes, known: PartNodes, check: Callable[[], None]) -> int:
+    """Write the nodes of a part, and return how many rows start before what they waited for had ended."""
     check()
-    gpu, cpu, launches = part.recording.gpu, part.recording.cpu, waits.launches
-    count, first_row = len(segments.start), nodes.gpu_from + part.first_gpu_row
-    own, rows = slice(first, first + count), slice(first_row, first_row + gpu.count)
-    of_gpu = slice(part.first_gpu_row, part.first_gpu_row + gpu.count)
-    threads, streams = Followers(nodes, own, segments.start), Followers(nodes, rows, gpu.start)
-    nodes.end[own], nodes.end[rows] = segments.end, gpu.end
-    follow_threads(threads, segments, first)
+    part, segments, bursts, waits = known.part, known.segments, known.bursts, known.waits
+    first_segment, first_burst = known.first_segment, known.first_burst
+    _fill_segments(nodes, known)
+    _fill_bursts(nodes, known)
+    check()
+    gpu, launches = part.recording.gpu, waits.launches
+    first_row = nodes.gpu_from + part.first_gpu_row
+    rows, of_gpu = slice(first_row, first_row + gpu.count), slice(part.first_gpu_row, part.first_gpu_row + gpu.count)
+    streams = Followers(nodes, rows, gpu.start)
+    nodes.end[rows], nodes.rank[rows] = gpu.end, gpu.ranks()
     await_rows(streams, gpu.end, waits, first_row)
-    launch_before, launch_at, launch_segment = _place_launches(segments, launches, gpu.start)
-    await_launches(streams, launches, shift_numbers(launch_before, first))
+    before, at, own = _place_launches(segments, launches, gpu.start)
+    nodes.launch_before[of_gpu] = shift_numbers(last_at_most(bursts.head, before), first_burst)
+    nodes.launch_at[of_gpu] = shift_numbers(at, first_segment)
+    await_launches(streams, launches, nodes.launch_before[of_gpu])
     streams.name_long_gaps(np.isin(gpu.process_of_lane, part.recording.syncs.process)[gpu.lane])
     nodes.stream_before[of_gpu] = shift_numbers(waits.stream_before, part.first_gpu_row)
-    nodes.launch_time[of_gpu], nodes.launch_thread[of_gpu] = (
-        launches.time,
-        shift_numbers(launches.thread, part.first_thread),
-    )
-    nodes.launch_before[of_gpu], nodes.launch_at[of_gpu] = (
-        shift_numbers(launch_before, first),
-        shift_numbers(launch_at, first),
-    )
-    check()
-    owner = segments.row
-    nodes.segments.thread[own] = segments.thread + part.first_thread
-    nodes.segments.row[own] = nodes.row[own] = shift_numbers(owner, part.first_cpu_row)
-    nodes.segments.parent[part.first_cpu_row : part.first_cpu_row + cpu.count] = shift_numbers(
-        segments.parent, part.first_cpu_row
-    )
-    nodes.row[rows] = np.arange(part.first_gpu_row, part.first_gpu_row + gpu.count)
-    nodes.rank[own], nodes.rank[rows] = cpu.rank_of_lane[segments.thread], gpu.ranks()
-    is_silent = owner < 0
-    nodes.op[own] = nodes.op[rows] = nodes.launch_row[rows] = -1
-    nodes.launch_row[own] = nodes.row[own]
-    nodes.is_sync[own] = nodes.is_loader[own] = False
-    if cpu.count:
-        op, in_sync, in_loader = _enclosing(cpu, segments.parent, waits.sync_calls)
-        has_owner = ~is_silent
-        own_op = np.where(has_owner, op[owner], -1)
-        nodes.op[own] = shift_numbers(own_op, part.first_cpu_row)
-        nodes.is_sync[own], nodes.is_loader[own] = in_sync[owner] & has_owner, in_loader[owner] & has_owner
-        is_silent |= ~_is_active(cpu)[owner]
-        if count:
-            launched = launch_segment >= 0
-            nodes.op[rows] = shift_numbers(np.where(launched, own_op[launch_segment], -1), part.first_cpu_row)
-            nodes.launch_row[rows] = shift_numbers(np.where(launched, owner[launch_segment], -1), part.first_cpu_row)
-    nodes.is_silent[own] = is_silent
-    check()
-    await_flows(threads, cpu, segments, is_silent, first)
-    silent, other, moment = dependencies.handovers(cpu, segments, ~is_silent)
-    threads.interrupt(silent, shift_numbers(other, first), moment, "handover")
-    moment = np.minimum(gpu.end[waits.awaited], cpu.end[waits.waiting])
-    late = int((gpu.end[waits.awaited] > cpu.end[waits.waiting]).sum())
-    calls = segments.before(cpu.lane[waits.waiting], moment)
-    threads.interrupt(calls, waits.awaited + first_row, moment, "sync")  # goes on when the row of the GPU has ended
-    nodes.is_unexplained[own] = _is_unexplained(cpu, segments, is_silent, nodes.since[own])
-    return streams.clamped + late
+    nodes.launch_time[of_gpu] = launches.time
+    nodes.launch_thread[of_gpu] = shift_numbers(launches.thread, part.first_thread)
+    row = np.where(own >= 0, segments.row[own], -1) if len(segments.row) else own
+    nodes.launch_row[of_gpu] = shift_numbers(row, part.first_cpu_row)
+    return streams.clamped + bursts.clamped
 
 
-def _is_unexplained(cpu: CpuRows, segments: Segments, is_silent: Array, since: Array) -> Array:
-    """Return for each segment whether its thread is silent for long, and nothing recorded shows what it did.
-
-    A process that records ops or calls of the operating system shows the work of its threads by these; without both, a
-    silent thread may work or wait. A call that waits for another thread or a device shows only that it does. A sleep
-    ends by itself.
-    """
-    unexplained: Array = is_silent & (segments.end - since > LONGEST_GAP_WITHOUT_EVENTS_NS)
-    some = np.flatnonzero(unexplained)
-    recorded = np.unique(cpu.process_of_lane[cpu.lane[cpu.of_kind("op", "osrt")]])
-    is_recorded = np.isin(cpu.process_of_lane, recorded)[segments.thread[some]]
-    row = segments.row[some]
-    is_wait = (row >= 0) & cpu.of_kind("osrt")[row] & ~_named(cpu, (_OSRT_SLEEP,))[row] if cpu.count else row >= 0
-    unexplained[some] = ~is_recorded | is_wait
-    return unexplained
+def _fill_segments(nodes: Nodes, known: PartNodes) -> None:
+    part, segments, first = known.part, known.segments, known.first_segment
+    own = slice(first, first + len(segments.start))
+    rows = slice(part.first_cpu_row, part.first_cpu_row + part.recording.cpu.count)
+    every = nodes.segments
+    every.thread[own] = segments.thread + part.first_thread
+    every.start[own], every.end[own] = segments.start, segments.end
+    every.row[own] = shift_numbers(segments.row, part.first_cpu_row)
+    every.parent[rows] = shift_numbers(segments.parent, part.first_cpu_row)
 
 
-def _named(cpu: CpuRows, words: Sequence[str]) -> Array:
-    """Return for each row whether its name has one of the words."""
-    return np.array([any(word in (name or "") for word in words) for name in cpu.names])[cpu.name]
-
-
-def _is_active(cpu: CpuRows) -> Array:
-    """Return whether rows show that their thread works: ops, calls and loaders, but no waits for the system."""
-    works: Array = cpu.of_kind("op", "call", "loader") | (cpu.of_kind("osrt") & ~_named(cpu, _OSRT_WAIT))
-    return works
-
-
-def _enclosing(cpu: CpuRows, parent: Array, sync_calls: Array) -> tuple[Array, Array, Array]:
-    """Return for each CPU row its innermost op, and whether it lies in a call that waits, and in a loader's range."""
-    is_op, is_loader = cpu.of_kind("op"), cpu.of_kind("loader")
-    is_sync = np.zeros(cpu.count, dtype=bool)
-    is_sync[sync_calls] = True
-    op = np.where(is_op, np.arange(cpu.count, dtype=np.int32), parent)
-    in_sync, in_loader = is_sync.copy(), is_loader.copy()
-    above = parent.copy()
-    while (waiting := np.flatnonzero(above >= 0)).size:
-        row = above[waiting]
-        in_sync[waiting] |= is_sync[row]
-        in_loader[waiting] |= is_loader[row]
-        above[waiting] = parent[row]
-    while (waiting := np.flatnonzero((op >= 0) & ~is_op[op])).size:
-        op[waiting] = parent[op[waiting]]
-    return op, in_sync, in_loader
+def _fill_bursts(nodes: Nodes, known: PartNodes) -> None:
+    """Write bursts: each waited for a row of a GPU or a burst of another thread, or is its thread's first one."""
+    part, segments, bursts = known.part, known.segments, known.bursts
+    first_segment, first_burst = known.first_segment, known.first_burst
+    own = slice(first_burst, first_burst + len(bursts.head))
+    nodes.head[own] = bursts.head + first_segment
+    nodes.start[own], nodes.end[own] = segments.start[bursts.head], bursts.ends(segments)
+    nodes.since[own], nodes.cause[own] = bursts.since, bursts.cause
+    others = shift_numbers(last_at_most(bursts.head, bursts.awaited_segment), first_burst)
+    rows = shift_numbers(bursts.awaited_row, nodes.gpu_from + part.first_gpu_row)
+    nodes.before[own] = np.where(rows >= 0, rows, others)
+    nodes.bound[own] = np.where(bursts.cause > 0, bursts.since, NONE)
+    nodes.awaited_segment[own] = shift_numbers(bursts.awaited_segment, first_segment)
+    nodes.rank[own] = part.recording.cpu.rank_of_lane[segments.thread[bursts.head]]
 
 
 def _place_launches(segments: Segments, launches: dependencies.Launches, start: Array) -> tuple[Array, Array, Array]:

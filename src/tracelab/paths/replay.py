@@ -15,6 +15,7 @@ from tracelab.paths.columns import NONE, Array
 from tracelab.paths.graph import Graph
 from tracelab.paths.nodes import CAUSE, GAP
 from tracelab.paths.timing import BY_EVENT, BY_LAUNCH, BY_STREAM, ChainWaits, Collectives, ThreadWaits, time_events
+from tracelab.paths.work import ChangedWork, Work, own_times
 
 _MOST_ROUNDS = 100
 """Rounds in which events move behind what they depend on: dependencies in a circle, by noise of clocks, never end."""
@@ -24,12 +25,14 @@ _TYPICAL_PERCENT = 5
 
 @dataclass(frozen=True)
 class Change:
-    """What is different in a replay: a factor for each node's own time, or its new duration, and waits that fall away.
+    """What is different in a replay: a factor for own times or new durations, and waits that fall away.
 
-    `duration` is NONE where the factor applies; of a collective both concern the transfer. The others do not wait for
-    the nodes of `unawaited`, and those of `unlagged` start without the lag behind their launch.
+    `segment_factor` is for the work of segments, all others are for rows of GPUs: `duration` is NONE where `factor`
+    applies; of a collective both concern the transfer. The others do not wait for the rows of `unawaited`, and those of
+    `unlagged` start without the lag behind their launch.
     """
 
+    segment_factor: Array
     factor: Array
     duration: Array
     unawaited: Array
@@ -38,32 +41,28 @@ class Change:
 
 def no_change(graph: Graph) -> Change:
     """Return the change of nothing."""
-    none = np.broadcast_to(np.array(False), len(graph.start))  # noqa: FBT003
+    segments, rows = len(graph.segments.start), graph.recording.gpu.count
+    none = np.broadcast_to(np.array(False), rows)  # noqa: FBT003
+    one = np.array(1.0)
     return Change(
-        np.broadcast_to(np.array(1.0), len(graph.start)), np.broadcast_to(np.array(NONE), len(graph.start)), none, none
+        np.broadcast_to(one, segments), np.broadcast_to(one, rows), np.broadcast_to(np.array(NONE), rows), none, none
     )  # views of one item
 
 
 @dataclass(frozen=True)
 class _Threads:
-    """Progress of threads: from one wait to the next, a thread's time advances with its own work."""
+    """What the bursts of threads follow: the wait before each, and the work since."""
 
-    wait: Array
-    """Segments in which a thread waits, and the first segment of each thread, in order."""
     is_wait: Array
-    base: Array
-    """For each segment the place in `wait` of the last one on its thread up to there."""
-    progress: Array
-    """Work of all threads before each segment."""
-    work: Array
-    """Work in each segment, behind its wait."""
+    """Whether a burst begins with a wait, or is its thread's first one."""
+    work: Work
     own_wait: Array
-    """For each wait the one before it on its thread, -1 for a thread's beginning, and the work between them."""
+    """For each burst the one before it on its thread, -1 for a thread's beginning, and the work of that."""
     own_work: Array
     awaited_row: Array
     """The row of a GPU that is waited for, else -1."""
     other_wait: Array
-    """The last wait of the other thread that is waited for, else -1, and its work since."""
+    """The burst of the other thread that is waited for, else -1, and its work until then."""
     other_work: Array
 
 
@@ -91,61 +90,47 @@ class Replay:
 
     def with_change(self, change: Change) -> "Replay":
         """Return the replay of a change."""
-        changed, first = copy(self), self.graph.gpu_from
+        changed = copy(self)
         changed.change = change
-        if (change.factor[:first] != 1).any() or (change.duration[:first] != NONE).any():
+        if change.segment_factor.strides[0] or (change.segment_factor[:1] != 1).any():
             changed.threads = _change_work(self.graph, self.threads, change)
             changed._place_launches()
         changed.duration = changed._durations()
-        unlagged = change.unlagged[first:]
-        changed.launch_lag = np.where(unlagged, 0, self.launch_lag)
-        changed.rest = np.where(unlagged & self.is_launched_late, 0, self.rest)
+        changed.launch_lag = np.where(change.unlagged, 0, self.launch_lag)
+        changed.rest = np.where(change.unlagged & self.is_launched_late, 0, self.rest)
         return changed
 
     def _durations(self) -> Array:
         """Return the own time of each row: of a collective the transfer."""
-        graph, first = self.graph, self.graph.gpu_from
-        begin = np.where(self.meeting >= 0, np.minimum(graph.entered, self.end), self.start)
-        scaled = _scale(self.end - begin, self.change.factor, slice(first, None))
-        new = self.change.duration[first:]
+        begin = np.where(self.meeting >= 0, np.minimum(self.graph.entered, self.end), self.start)
+        scaled, new = _scale(self.end - begin, self.change.factor), self.change.duration
         return np.where(new == NONE, scaled, new) if new.strides[0] else scaled
 
     def _find_launches(self) -> None:
-        """Find for each launch the segment of its thread, and the one before it."""
+        """Find for each launch the burst of its segment, and the time within that."""
         graph, segments = self.graph, self.graph.segments
-        self.launch_segment = self.launch_before = np.full(len(self.start), -1)
+        self.launch_segment = graph.launch_at
+        self.launch_burst = burst = graph.bursts(self.launch_segment)
         if not len(segments.start):
             return
-        known = graph.launch_thread >= 0
-        time = np.where(known, np.minimum(graph.launch_time, self.start), 0)
-        before, segment = graph.launch_before, graph.launch_at
-        segment = np.where(known & (segment < 0), before, segment)  # at the end of the thread
-        known &= segment >= 0
-        self.launch_segment = np.where(known, segment, -1)
-        self.launch_before = np.where(known, before, -1)
-        self.launch_inside = np.clip(time - graph.since[segment], 0, None)
-        base = self.threads.base[segment]
-        self.launch_in_wait = (
-            self.threads.is_wait[base] & (self.threads.wait[base] == segment) & (time < graph.since[segment])
-        )
+        time, since = np.minimum(graph.launch_time, self.start), graph.since[burst]
+        is_head = graph.head[burst] == self.launch_segment
+        self.launch_inside = np.clip(time - np.where(is_head, since, segments.start[self.launch_segment]), 0, None)
+        self.launch_in_wait = self.threads.is_wait[burst] & is_head & (time < since)
 
     def _place_launches(self) -> None:
         """Find for each launch the last wait of its thread before, and the thread's work since."""
-        threads, segment = self.threads, self.launch_segment
-        known = segment >= 0
-        self.launch_wait = np.full(len(self.start), -1)
-        self.launch_work = np.zeros(len(self.start), dtype=np.int64)
+        threads, segment, burst = self.threads, self.launch_segment, self.launch_burst
+        self.launch_wait, self.launch_work = np.full(len(segment), -1), np.zeros(len(segment), dtype=np.int64)
         if not len(self.graph.segments.start):
             return
-        part = _scale(self.launch_inside, self.change.factor, segment)
-        base = threads.base[segment]
-        since_wait = threads.progress[segment] - threads.progress[threads.wait[base]] + part
-        base, since_wait = (
-            np.where(self.launch_in_wait, threads.own_wait[base], base),
-            np.where(self.launch_in_wait, threads.own_work[base], since_wait),
-        )
-        self.launch_wait = np.where(known, base, -1)
-        self.launch_work = np.where(known, since_wait, 0)
+        known = segment >= 0
+        factor = self.change.segment_factor
+        part = _scale(self.launch_inside, factor[segment] if factor.strides[0] else factor)
+        self.launch_wait = np.where(self.launch_in_wait, threads.own_wait[burst], burst)
+        work = np.where(self.launch_in_wait, threads.own_work[burst], threads.work.before(segment, burst) + part)
+        self.launch_wait[~known], work[~known] = -1, 0
+        self.launch_work = work
 
     def _set_lags(self) -> None:
         """Divide the delay of each row behind what it waited for into a typical lag and the rest.
@@ -184,10 +169,10 @@ class Replay:
         graph, threads = self.graph, self.threads
         if (self.end != graph.end[graph.gpu_from :]).any():
             return False
-        moments = np.where(threads.is_wait, graph.since[threads.wait], graph.start[threads.wait])
+        moments = graph.since[: graph.gpu_from]
         if len(moments):
             near, other, row = threads.own_wait, threads.other_wait, threads.awaited_row
-            resumed = np.where(near >= 0, moments[near] + threads.own_work, graph.start[threads.wait])
+            resumed = np.where(near >= 0, moments[near] + threads.own_work, graph.start[: graph.gpu_from])
             other_done = np.where(other >= 0, moments[other] + threads.other_work, NONE)
             awaited = np.where(row >= 0, self.end[row], other_done) if len(self.end) else other_done
             if (np.maximum(resumed, awaited) != moments).any():
@@ -216,8 +201,8 @@ class Replay:
         head, count = chains.head, len(chains.head)
         chain = np.repeat(np.arange(count), chains.length)
         waits = ThreadWaits(
-            moment=np.where(threads.is_wait, graph.since[threads.wait], graph.start[threads.wait]),
-            thread_begin=graph.start[threads.wait],
+            moment=graph.since[:first],
+            thread_begin=graph.start[:first],
             own_wait=threads.own_wait,
             own_work=threads.own_work,
             chain=_take_known(chain, threads.awaited_row),
@@ -265,7 +250,7 @@ class Replay:
             duration=self.duration[head],
             stream_ns=chains.stream_ns[head],
             launch_ns=chains.launch_ns[head],
-            collective=np.where(self.change.unawaited[self.graph.gpu_from :], -1, self.meeting)[head],
+            collective=np.where(self.change.unawaited, -1, self.meeting)[head],
             edge_chain=chain[awaited],
             edge_lag=self.event_lag,
         )
@@ -297,7 +282,7 @@ class Replay:
         for. Then it, and what depends on it, comes later in the order.
         """
         graph, threads, (after, before) = self.graph, self.threads, self.waits
-        waits, head = len(threads.wait), chains.head
+        waits, head = graph.gpu_from, chains.head
         time = np.concatenate([moments * 4, self.start[head] * 4 + 1, self.meetings * 4 + 2])
         place = chain + waits  # of the event that times a row
         done = np.where(self.meeting >= 0, self.meeting + waits + len(head), place)
@@ -354,22 +339,15 @@ class Replay:
         before, bound = graph.before.copy(), graph.bound.copy()
         gap, cause = graph.gap.copy(), graph.cause.copy()
         plain = graph.plain.copy()
-        if first:
-            moments = since[:first]
-            np.take(timed.resumed - threads.progress[threads.wait], threads.base, out=moments)
-            moments += threads.progress
-            own = np.flatnonzero(threads.is_wait)
-            segment = threads.wait[own]
-            start[:first] = moments
-            follows = threads.own_wait[own] >= 0
-            earlier = timed.resumed[threads.own_wait[own]] + threads.own_work[own]
-            start[segment] = np.where(follows, earlier, graph.start[segment])
-            np.add(moments, threads.work, out=end[:first])
-            same = graph.segments.thread[1:] == graph.segments.thread[:-1]
-            np.copyto(bound[1:first], start[1:first], where=same)
-            bound[segment] = since[segment]
-            early = segment[since[segment] <= start[segment]]
-            before[early], cause[early] = early - 1, CAUSE["thread"]
+        bursts = slice(first)
+        since[bursts], start[bursts] = timed.resumed, graph.start[bursts]
+        follows = np.flatnonzero(threads.own_wait >= 0)
+        start[follows] = timed.resumed[threads.own_wait[follows]] + threads.own_work[follows]
+        np.add(since[bursts], threads.work.total, out=end[bursts])
+        waits = np.flatnonzero(threads.is_wait)
+        bound[waits] = since[waits]
+        early = waits[since[waits] <= start[waits]]
+        before[early], cause[early] = early - 1, CAUSE["thread"]
         name = np.array([0, CAUSE["stream"], CAUSE["event"], CAUSE["launch"]], dtype=np.int8)
         kind = np.array([0, GAP["scheduling"], GAP["scheduling"], GAP["launch_latency"]], dtype=np.int8)
         for block in range(0, len(self.start), _BLOCK_ROWS):
@@ -379,7 +357,7 @@ class Replay:
             moment, nodes = timed.end[np.where(launched, 0, source)], source + first
             calls = known[launched]
             moment[launched] = timed.resumed[source[launched]] + self.launch_work[calls]
-            nodes[launched] = self.launch_before[calls]
+            nodes[launched] = graph.launch_before[calls]
             kept = (plain.cause[known] == name[why]) & (plain.gap[known] == GAP["unknown"])
             plain.gap[known] = np.where(kept, GAP["unknown"], kind[why])
             plain.cause[known], plain.before[known] = name[why], nodes
@@ -393,8 +371,9 @@ class Replay:
             since[node], before[node], bound[node] = entered[late], last[late] + first, entered[late]
             gap[node], cause[node] = GAP[""], CAUSE["collective"]
         return replace(
-            graph, start=start, end=end, since=since, before=before, bound=bound, gap=gap, cause=cause, plain=plain
-        )
+            graph, start=start, end=end, since=since, before=before, bound=bound, gap=gap, cause=cause, plain=plain,
+            work=threads.work,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -449,56 +428,48 @@ def _sorted_waits(graph: Graph) -> tuple[Array, Array]:
     return graph.waits.after[order], graph.waits.before[order]
 
 
-def _scale(own_ns: Array, factor: Array, nodes: Array | slice) -> Array:
-    """Return times that nodes take by themselves, each times the node's factor."""
-    if not factor.strides[0]:  # one for all nodes
+def _scale(own_ns: Array, factor: Array) -> Array:
+    """Return times that segments or rows take by themselves, each times its factor."""
+    if not factor.strides[0]:  # one for all
         if (factor[:1] == 1).all():
             return own_ns
         scaled = own_ns * factor[0]
     else:
-        scaled = own_ns * factor[nodes]
+        scaled = own_ns * factor
     np.rint(scaled, out=scaled)
     times: Array = scaled.astype(np.int64)
     return times
 
 
 def _thread_progress(graph: Graph) -> _Threads:
-    """Divide the work of threads at their waits. While a thread waits it does no work."""
-    segments, first = graph.segments, graph.gpu_from
-    waiting = np.isin(graph.cause[:first], [CAUSE["sync"], CAUSE["handover"], CAUSE["backward"]])
-    work = segments.end - np.where(waiting, graph.since[:first], segments.start)
-    is_first = np.ones(first, dtype=bool)
-    is_first[1:] = segments.thread[1:] != segments.thread[:-1]
-    wait = np.flatnonzero(waiting | is_first)
-    base = np.repeat(np.arange(len(wait)), np.diff(wait, append=first))
-    is_wait = waiting[wait]
-    near = np.where(is_wait & ~is_first[wait], wait - 1, -1)
-    own_wait = np.where(near >= 0, base[near], -1)
-    source = graph.before[wait]
+    """Find what the bursts of threads follow. While a thread waits it does no work."""
+    first, thread = graph.gpu_from, graph.thread
+    is_wait = np.isin(graph.cause[:first], [CAUSE["sync"], CAUSE["handover"], CAUSE["backward"]])
+    follows = is_wait.copy()
+    follows[:1] = False
+    follows[1:] &= thread[1:] == thread[:-1]
+    own_wait = np.where(follows, np.arange(first) - 1, -1)
+    source = graph.before[:first]
     awaited_row = np.where(is_wait & (source >= first), source - first, -1)
-    other = np.where(is_wait & (source >= 0) & (source < first), source, -1)
-    other_wait = np.where(other >= 0, base[other], -1)
-    return _measure_work(
-        graph, _Threads(wait, is_wait, base, work, work, own_wait, wait, awaited_row, other_wait, wait)
-    )
+    other_wait = np.where(is_wait & (source >= 0) & (source < first), source, -1)
+    return _measure_work(graph, _Threads(is_wait, graph.work, own_wait, own_wait, awaited_row, other_wait, other_wait))
 
 
 def _change_work(graph: Graph, threads: _Threads, change: Change) -> _Threads:
-    """Return the progress of threads whose work a change scales or replaces."""
-    first, own = graph.gpu_from, threads.work
-    work, new = _scale(own, change.factor, slice(None, first)), change.duration[:first]
-    work = np.where(new == NONE, work, new) if new.strides[0] else work
-    waiting = threads.wait[threads.is_wait]
-    work[waiting] = own[waiting]
-    return _measure_work(graph, replace(threads, work=work))
+    """Return what bursts follow with work that a change scales; the segments that threads wait in take their time."""
+    since = graph.since[: graph.gpu_from]
+    own_ns = own_times(graph.segments, graph.head, since)
+    work = _scale(own_ns, change.segment_factor)
+    waiting = graph.head[threads.is_wait]
+    work[waiting] = own_ns[waiting]
+    return _measure_work(graph, replace(threads, work=ChangedWork(graph.head, work)))
 
 
 def _measure_work(graph: Graph, threads: _Threads) -> _Threads:
     """Return the same threads with the sums of their work."""
-    wait, own_wait, other_wait, work = threads.wait, threads.own_wait, threads.other_wait, threads.work
-    progress = np.cumsum(work)
-    progress -= work
-    own_work = np.where(own_wait >= 0, progress[wait] - progress[wait[own_wait]], 0)
-    other = np.where(other_wait >= 0, graph.before[wait], -1)
-    other_work = np.where(other_wait >= 0, progress[other] + work[other] - progress[wait[other_wait]], 0)
-    return replace(threads, progress=progress, own_work=own_work, other_work=other_work)
+    work, own_wait, other_wait = threads.work, threads.own_wait, threads.other_wait
+    own_work = np.where(own_wait >= 0, work.total[own_wait], 0)
+    other_work = np.zeros(len(own_work), dtype=np.int64)
+    awaited = np.flatnonzero(other_wait >= 0)
+    other_work[awaited] = work.until(graph.awaited_segment[awaited], other_wait[awaited])
+    return replace(threads, own_work=own_work, other_work=other_work)

@@ -12,7 +12,7 @@ from tracelab.paths.walk import Window
 
 @dataclass(frozen=True)
 class StepMarks:
-    """The ranges that mark a step, one a rank: the nodes in which each begins and ends, and how far within these."""
+    """The ranges that mark a step, one a rank: the segments in which each begins and ends, and how far within these."""
 
     first: Array
     begins_after_ns: Array
@@ -23,10 +23,10 @@ class StepMarks:
         """Return the window of the step in a graph, from its first start on any rank to its last end."""
         if not len(self.first):
             return Window(0, 0, -1)
-        ends = graph.end[self.last] - self.ends_before_ns
+        ends = graph.ends(self.last) - self.ends_before_ns
         latest = int(np.argmax(ends))
-        start = int((graph.start[self.first] + self.begins_after_ns).min())
-        return Window(start, int(ends[latest]), int(self.last[latest]))
+        start = int((graph.starts(self.first) + self.begins_after_ns).min())
+        return Window(start, int(ends[latest]), int(graph.bursts(self.last[latest])))
 
 
 def find_step_marks(graph: Graph, relations: Relations, step: int) -> StepMarks:
@@ -49,4 +49,4 @@ def find_step_marks(graph: Graph, relations: Relations, step: int) -> StepMarks:
     first, last = segments.at(lane, start), segments.before(lane, end)
     inside = (first >= 0) & (last >= 0)
     first, last, start, end = first[inside], last[inside], start[inside], end[inside]
-    return StepMarks(first, start - graph.start[first], last, graph.end[last] - end)
+    return StepMarks(first, start - graph.starts(first), last, graph.ends(last) - end)

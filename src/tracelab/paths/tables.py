@@ -13,7 +13,7 @@ from tracelab.paths.nodes import CAUSES
 from tracelab.paths.recording import CpuRows, Relations
 from tracelab.paths.steps import find_step_marks
 from tracelab.paths.unexplained import measure_unexplained
-from tracelab.paths.walk import Path, Window, classify, walk_back, whole_window
+from tracelab.paths.walk import Path, Window, classify, find_path, whole_window
 
 Params = Mapping[str, str | int | float | bool | None]
 
@@ -25,7 +25,7 @@ def compute_paths(relations: Relations, params: Params, check: Callable[[], None
     window = whole_window(graph) if step is None else find_step_marks(graph, relations, step).window(graph)
     if window.node < 0 or window.end <= window.start:
         return {}
-    path = walk_back(graph, window, check)
+    path = find_path(graph, window, check)
     rows = describe_path(graph, path, window)
     rows = rows.append_column("step", nullable_column([step]).take(number_column(np.zeros(len(path.node), np.int8))))
     late_ns = unrecorded_ns(graph, path)
@@ -68,15 +68,17 @@ def unrecorded_ns(graph: Graph, path: Path) -> int:
 def describe_path(graph: Graph, path: Path, window: Window) -> pa.Table:
     """Return the rows of `path_rows`."""
     gpu, cpu, first = graph.recording.gpu, graph.recording.cpu, graph.gpu_from
-    node, gaps = path.node, path.gap > 0
-    is_gpu, row, ranks = node >= first, graph.row[node], graph.rank[node]
+    node, segment, gaps = path.node, path.segment, path.gap > 0
+    is_gpu, ranks = segment < 0, graph.rank[node]
     tid = np.full(len(node), NONE)
-    tid[~is_gpu] = cpu.tid_of_lane[graph.segments.thread[node[~is_gpu]]]
-    gpu_rows, cpu_rows = row[is_gpu], row[~is_gpu]
+    tid[~is_gpu] = cpu.tid_of_lane[graph.segments.thread[segment[~is_gpu]]]
+    gpu_rows, cpu_rows = node[is_gpu] - first, graph.segments.row[segment[~is_gpu]]
     lane = gpu.lane[gpu_rows]
     name = np.empty(len(node), dtype=np.int64)
     name[is_gpu] = gpu.name[gpu_rows]
     name[~is_gpu] = _names_of(cpu, cpu_rows) + len(gpu.names)
+    around = np.empty(len(node), dtype=np.int64)
+    around[is_gpu], around[~is_gpu] = graph.launch_row[gpu_rows], cpu_rows
     classes, class_names = classify(graph, path)
     known_ranks = np.unique(ranks)
     sources = [graph.recording.sources.get(rank) for rank in known_ranks.tolist()]
@@ -89,7 +91,7 @@ def describe_path(graph: Graph, path: Path, window: Window) -> pa.Table:
         "class": _texts(classes, class_names),
         "kind": _texts(np.where(gaps, 0, np.where(is_gpu, 1, 2)), ["gap", "gpu", "cpu"]),
         "name": _texts(name, [*gpu.names, *cpu.names]),
-        "op": _texts(_names_of(cpu, graph.op[node]), cpu.names),
+        "op": _texts(_names_of(cpu, graph.nesting.innermost_ops(around)), cpu.names),
         "device": _nullable(_scatter(is_gpu, gpu.device_of_lane[lane])),
         "stream": _nullable(_scatter(is_gpu, gpu.stream_of_lane[lane])),
         "tid": _nullable(tid),

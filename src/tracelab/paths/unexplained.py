@@ -6,7 +6,7 @@ import numpy as np
 
 from tracelab.paths.graph import Graph
 from tracelab.paths.nodes import GAP
-from tracelab.paths.walk import CPU_CLASSES, Path, node_classes
+from tracelab.paths.walk import CPU_CLASSES, Path, segment_classes
 
 LARGEST_RATIO = 0.2
 """Above this share of a window what a path waited for is not known well enough; critical_path has the same limit."""
@@ -50,10 +50,10 @@ class UnexplainedTime:
 
 def measure_unexplained(graph: Graph, path: Path) -> UnexplainedTime:
     """Return the unexplained time of threads on a path."""
-    own = np.flatnonzero((path.gap == 0) & (path.node < graph.gpu_from))
-    is_unknown = node_classes(graph, path.node[own]) == CPU_CLASSES.index("unknown")
-    own = own[graph.is_unexplained[path.node[own]] & is_unknown]
-    spent, row = (path.end - path.start)[own], graph.row[path.node[own]]
+    own = np.flatnonzero((path.gap == 0) & (path.segment >= 0))
+    own = own[graph.is_unexplained(path.segment[own])]
+    own = own[segment_classes(graph, path.segment[own]) == CPU_CLASSES.index("unknown")]
+    spent, row = (path.end - path.start)[own], graph.segments.row[path.segment[own]]
     cpu = graph.recording.cpu
     is_blocked = (row >= 0) & cpu.of_kind("osrt")[row] if cpu.count else row >= 0
     return UnexplainedTime(int(spent[~is_blocked].sum()), int(spent[is_blocked].sum()))
@@ -73,14 +73,13 @@ def measure_unreplaced(graph: Graph, path: Path) -> int:
     """
     spent = path.end - path.start
     gap_ns = int(spent[path.gap == GAP["unknown"]].sum())
-    own = np.flatnonzero((path.node < graph.gpu_from) & (path.gap == 0))
-    nodes = path.node[own]
-    is_waiting = node_classes(graph, nodes) == CPU_CLASSES.index("unknown")
-    cpu = graph.recording.cpu
-    has_op = np.zeros(len(cpu.tid_of_lane), dtype=bool)
-    has_op[cpu.lane[cpu.of_kind("op")]] = True
+    own = np.flatnonzero((path.segment >= 0) & (path.gap == 0))
+    segments = path.segment[own]
+    is_waiting = segment_classes(graph, segments) == CPU_CLASSES.index("unknown")
+    has_op = graph.nesting.threads_with_ops
     if has_op.any():
-        is_waiting |= graph.is_silent[nodes] & ~has_op[graph.segments.thread[nodes]]
+        is_silent = graph.nesting.is_silent(graph.segments.row[segments])
+        is_waiting |= is_silent & ~has_op[graph.segments.thread[segments]]
     return gap_ns + int(spent[own[is_waiting]].sum())
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from tracelab.paths.columns import NONE, Array, cells
 from tracelab.paths.graph import Graph
-from tracelab.paths.nodes import GAP, GAP_CLASSES
+from tracelab.paths.nodes import CAUSE, GAP, GAP_CLASSES
 
 _CHECK_EVERY = 65_536
 
@@ -22,7 +22,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Path:
+class NodePath:
     """The stretches of a path in order, which fill its window; `gap` is 0 for time of the node itself."""
 
     node: Array
@@ -30,6 +30,14 @@ class Path:
     end: Array
     gap: Array
     cause: Array
+
+
+@dataclass(frozen=True)
+class Path(NodePath):
+    """A path with a stretch for each segment that it leads through."""
+
+    segment: Array
+    """The segment of a stretch on a thread, -1 of one of a row of a GPU."""
 
 
 def whole_window(graph: Graph) -> Window:
@@ -40,7 +48,54 @@ def whole_window(graph: Graph) -> Window:
     return Window(0, end, int(np.flatnonzero(graph.end == end)[-1]))
 
 
-def walk_back(graph: Graph, window: Window, check: Callable[[], None]) -> Path:
+def find_path(graph: Graph, window: Window, check: Callable[[], None]) -> Path:
+    """Return the critical path through a window."""
+    return divide_path(graph, walk_back(graph, window, check))
+
+
+def divide_path(graph: Graph, path: NodePath) -> Path:
+    """Divide the stretches on threads at the segments of their bursts; a gap lies before the first one."""
+    own = np.flatnonzero(path.node < graph.gpu_from)
+    burst, start, end = path.node[own], path.start[own], path.end[own]
+    since = graph.since[burst]
+    first = graph.head[burst]
+    goes_on = (path.gap[own] == 0) & (end > since)  # else it lies in the wait that the burst begins with
+    last = first.copy()
+    last[goes_on] = _last_begun(graph, burst[goes_on], (end - since)[goes_on])
+    cut = np.flatnonzero(goes_on & (start > since))  # at the start of the window
+    first[cut] = _last_begun(graph, burst[cut], (start - since)[cut] + 1)
+    count = np.ones(len(path.node), dtype=np.int64)
+    count[own] = last - first + 1
+    place = np.repeat(np.arange(len(count)), count)
+    begins = np.append(True, place[1:] != place[:-1])[: len(place)]
+    ends = np.append(begins[1:], True)[: len(place)]
+    segment = np.full(len(path.node), -1)
+    segment[own] = first
+    segment = segment[place]
+    inner = np.arange(len(place)) - (np.cumsum(count) - count)[place]
+    segment[segment >= 0] += inner[segment >= 0]
+    starts, stops, causes = path.start[place], path.end[place], path.cause[place]
+    later, sooner = np.flatnonzero(~begins), np.flatnonzero(~ends)
+    starts[later] = graph.since[path.node[place[later]]] + graph.work.before(segment[later], path.node[place[later]])
+    stops[sooner] = starts[sooner + 1]
+    within = (segment >= 0) & (path.gap[place] == 0)
+    within[within] = segment[within] != graph.head[path.node[place[within]]]
+    causes[within] = CAUSE["thread"]
+    some = stops > starts
+    return Path(path.node[place][some], starts[some], stops[some], path.gap[place][some], causes[some], segment[some])
+
+
+def _last_begun(graph: Graph, bursts: Array, work_ns: Array) -> Array:
+    """Return the last segment of each burst that begins before it has done so much work."""
+    low, high = graph.head[bursts], np.append(graph.head, len(graph.segments.start))[bursts + 1] - 1
+    while (low < high).any():
+        middle = (low + high + 1) // 2
+        begun = graph.work.before(middle, bursts) < work_ns
+        low, high = np.where(begun, middle, low), np.where(begun, high, middle - 1)
+    return low
+
+
+def walk_back(graph: Graph, window: Window, check: Callable[[], None]) -> NodePath:
     """Walk from the window's last node back to its start.
 
     At a node the path goes on with what that waited for, and if the node was reached before that wait had ended, with
@@ -106,7 +161,7 @@ class _Walk:
         self._single.append((node, start, end, gap, cause))
         self._places.append(len(self.passed))
 
-    def path(self, graph: Graph) -> Path:
+    def path(self, graph: Graph) -> NodePath:
         """Return all stretches in the order of time."""
         node = np.array(self.passed, dtype=np.int64)
         since, bound, gap = graph.since[node], graph.bound[node], graph.gap[node]
@@ -124,7 +179,7 @@ class _Walk:
         some = np.stack([since < reached, has_gap], axis=1)
         before = np.append(0, np.cumsum(some.sum(axis=1)))  # stretches of all nodes passed before each
         single = np.array(self._single, dtype=np.int64).reshape(-1, 5).T
-        return Path(*np.insert(stretches[:, some], before[self._places], single, axis=1)[:, ::-1])
+        return NodePath(*np.insert(stretches[:, some], before[self._places], single, axis=1)[:, ::-1])
 
 
 CPU_CLASSES = ("cpu", "cpu_unrecorded", "data_loader", "synchronization", "unknown")
@@ -135,21 +190,25 @@ def class_names(graph: Graph) -> list[str]:
     return [*CPU_CLASSES, *(name or "unclassified" for name in graph.recording.gpu.classes)]
 
 
-def node_classes(graph: Graph, nodes: Array) -> Array:
-    """Return a number for the class of the own time of some nodes."""
-    gpu, first = graph.recording.gpu, graph.gpu_from
-    is_gpu = nodes >= first
-    segment, row = nodes[~is_gpu], graph.row[nodes[is_gpu]]
-    classes = np.empty(len(nodes), dtype=np.int64)
-    silent = graph.is_silent[segment]
-    unknown = graph.is_unstarted[segment] | graph.is_unexplained[segment]
-    classes[~is_gpu] = np.select([graph.is_sync[segment], graph.is_loader[segment], unknown, silent], [3, 2, 4, 1], 0)
-    own = gpu.row_class[row]
-    classes[is_gpu] = np.where(own < 0, len(gpu.classes) - 1, own) + len(CPU_CLASSES)
-    return classes
+def segment_classes(graph: Graph, segments: Array) -> Array:
+    """Return a number for the class of the own time of some segments."""
+    nesting, row = graph.nesting, graph.segments.row[segments]
+    unknown = np.isin(segments, graph.unstarted) | graph.is_unexplained(segments)
+    conditions = [nesting.in_sync(row), nesting.in_loader(row), unknown, nesting.is_silent(row)]
+    return np.select(conditions, [3, 2, 4, 1], 0)
+
+
+def row_classes(graph: Graph) -> Array:
+    """Return a number for the class of each row of a GPU."""
+    gpu = graph.recording.gpu
+    return np.where(gpu.row_class < 0, len(gpu.classes) - 1, gpu.row_class) + len(CPU_CLASSES)
 
 
 def classify(graph: Graph, path: Path) -> tuple[Array, list[str]]:
     """Return a number for the class of each stretch of a path, and the class of each number."""
-    numbers = node_classes(graph, path.node) + len(GAP_CLASSES)
-    return np.where(path.gap > 0, path.gap, numbers), [*GAP_CLASSES, *class_names(graph)]
+    numbers = path.gap.copy()
+    on_thread = np.flatnonzero((path.gap == 0) & (path.segment >= 0))
+    on_gpu = np.flatnonzero((path.gap == 0) & (path.segment < 0))
+    numbers[on_thread] = segment_classes(graph, path.segment[on_thread]) + len(GAP_CLASSES)
+    numbers[on_gpu] = row_classes(graph)[path.node[on_gpu] - graph.gpu_from] + len(GAP_CLASSES)
+    return numbers, [*GAP_CLASSES, *class_names(graph)]

@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,16 @@ from tracelab.paths.unexplained import (
     measure_unreplayable,
     refuse_changed,
 )
-from tracelab.paths.walk import Path, class_names, classify, node_classes, walk_back, whole_window
+from tracelab.paths.walk import (
+    Path,
+    Window,
+    class_names,
+    classify,
+    find_path,
+    row_classes,
+    segment_classes,
+    whole_window,
+)
 
 Params = Mapping[str, str | int | float | bool | None]
 NO_FILTERS: Params = dict.fromkeys(
@@ -49,6 +58,34 @@ OF_ONE_RANK = {
 NOT_COMPUTE = ("communication", "copy", "memset")
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """Whether each segment of a thread, and each row of a GPU, is chosen."""
+
+    segments: Array
+    rows: Array
+
+    @property
+    def count(self) -> int:
+        """Return how many are."""
+        return int(self.segments.sum()) + int(self.rows.sum())
+
+    def keep(self, segments: Array, rows: Array) -> None:
+        """Choose no others than these."""
+        np.logical_and(self.segments, segments, out=self.segments)
+        np.logical_and(self.rows, rows, out=self.rows)
+
+    def keep_rows(self, rows: Array) -> None:
+        """Choose no segments, and no others than these rows."""
+        self.segments[:] = False
+        np.logical_and(self.rows, rows, out=self.rows)
+
+    def keep_started(self, graph: Graph, window: Window) -> None:
+        """Choose none that start outside a window."""
+        starts = graph.segments.start, graph.start[graph.gpu_from :]
+        self.keep(*((start >= window.start) & (start < window.end) for start in starts))
+
+
 def compute_what_if(relations: Relations, params: Params, check: Callable[[], None]) -> dict[str, pa.Table]:
     """Return the rows of `what_if_classes` and `what_if_runs`: times and paths before and after a change."""
     _check_params(params)
@@ -61,14 +98,14 @@ def compute_what_if(relations: Relations, params: Params, check: Callable[[], No
         return {}
     window_ns = window.end - window.start
     with ThreadPoolExecutor(1) as other_core:
-        choosing = other_core.submit(choose_nodes, graph, relations, params)
+        choosing = other_core.submit(choose_rows, graph, relations, params)
         unchanged = Replay(graph)
         chosen = choosing.result()
     if step is not None:
-        chosen &= (graph.start >= window.start) & (graph.start < window.end)
+        chosen.keep_started(graph, window)
     replayed = window if unchanged.is_exact() else find_window(unchanged.run(check))
     replayed_ns = replayed.end - replayed.start
-    path = walk_back(graph, window, check)
+    path = find_path(graph, window, check)
     before, unexplained = path_totals(graph, path), measure_unreplayable(graph, path)
     reason = refuse_clocks(graph, relations) or refuse(params, relations, chosen, window_ns, replayed_ns, unexplained)
     after: Counter[str] = Counter()
@@ -76,7 +113,7 @@ def compute_what_if(relations: Relations, params: Params, check: Callable[[], No
     if reason is None:
         changed = unchanged.with_change(plan_change(graph, params, chosen)).run(check)
         moved = find_window(changed)
-        moved_path = walk_back(changed, moved, check)
+        moved_path = find_path(changed, moved, check)
         kept_ns = measure_unreplaced(graph, path), measure_unreplaced(changed, moved_path)
         reason = refuse_changed(*kept_ns, moved.end - moved.start)
     if reason is None:
@@ -95,7 +132,7 @@ def compute_what_if(relations: Relations, params: Params, check: Callable[[], No
                 "window_ns": nullable_column([window_ns]),
                 "replayed_ns": nullable_column([replayed_ns]),
                 "after_ns": nullable_column([after_ns]),
-                "changed_rows": nullable_column([int(chosen.sum())]),
+                "changed_rows": nullable_column([chosen.count]),
                 "reason": text_column([reason]),
                 "ranks_left_out": nullable_column([graph.recording.ranks_left_out]),
             }
@@ -130,7 +167,7 @@ def path_totals(graph: Graph, path: Path) -> Counter[str]:
 def refuse(
     params: Params,
     relations: Relations,
-    chosen: Array,
+    chosen: Chosen,
     window_ns: int,
     replayed_ns: int,
     unexplained: UnexplainedTime,
@@ -147,38 +184,63 @@ def refuse(
         return f"{change} needs --of-rank: {OF_ONE_RANK[str(change)]}"
     if params["module"] is not None and not relations["modules"].num_rows:
         return "no frames of modules are recorded: profile with with_stack=True, or choose ranges with --layer"
-    if change == "on_time" and not chosen.any():
+    if change == "on_time" and not chosen.count:
         return f"rank {rank} enters no collective behind all others after recorded work that the filters choose"
-    if change is not None and not chosen.any():
+    if change is not None and not chosen.count:
         return "no row is of this class, name, op, layer, module, rank, collective and step"
     return None
 
 
-def choose_nodes(graph: Graph, relations: Relations, params: Params) -> Array:
-    """Return for each node whether all filters choose it."""
-    gpu, cpu, first = graph.recording.gpu, graph.recording.cpu, graph.gpu_from
-    chosen = np.ones(len(graph.start), dtype=bool)
-    wanted = _wanted_classes(class_names(graph), params)
-    if not wanted.all():
-        chosen &= wanted[node_classes(graph, np.arange(len(graph.start)))]
+def choose_rows(graph: Graph, relations: Relations, params: Params) -> Chosen:
+    """Return for each segment of a thread and each row of a GPU whether all filters choose it."""
+    segments, rows = graph.segments, graph.recording.gpu
+    chosen = Chosen(np.ones(len(segments.start), dtype=bool), np.ones(rows.count, dtype=bool))
+    chosen.segments[graph.unstarted] = False  # threads begin when they began: what was before is not known
+    for keep in (_keep_changed, _keep_rank, _keep_named, _keep_class):
+        keep(graph, params, chosen)
+    for marked in _mark_rows(graph, relations, params):
+        inside = np.append(graph.nesting.lies_in(np.arange(len(marked)), marked), False)  # of -1, no row
+        chosen.keep(inside[segments.row], inside[graph.launch_row])
+    return chosen
+
+
+def _keep_changed(graph: Graph, params: Params, chosen: Chosen) -> None:
+    """Keep the rows that a change of waits or launches is about."""
     if params["change"] == "no_launch_gaps":
-        chosen[:first] = False
-        chosen[first:] &= graph.launch_thread >= 0
+        chosen.keep_rows(graph.launch_thread >= 0)
     if params["change"] == "no_waits":
-        chosen &= np.concatenate([np.zeros(first, dtype=bool), graph.meeting >= 0])
-    if params["of_rank"] is not None:
-        chosen &= graph.rank == int(params["of_rank"])
-        if params["change"] == "on_time":
-            chosen &= shorten_late_work(graph, int(params["of_rank"])) != 1
-    chosen[:first] &= ~graph.is_unstarted  # threads begin when they began: what was before is not known
+        chosen.keep_rows(graph.meeting >= 0)
+
+
+def _keep_rank(graph: Graph, params: Params, chosen: Chosen) -> None:
+    """Keep the rows of a rank, and of these what a change shortens."""
+    if params["of_rank"] is None:
+        return
+    rank = int(params["of_rank"])
+    is_own = graph.recording.cpu.rank_of_lane == rank
+    chosen.keep(is_own[graph.segments.thread], graph.rank[graph.gpu_from :] == rank)
+    if params["change"] == "on_time":
+        of_segments, of_rows = shorten_late_work(graph, rank)
+        chosen.keep(of_segments != 1, of_rows != 1)
+
+
+def _keep_named(graph: Graph, params: Params, chosen: Chosen) -> None:
+    """Keep the kernels and collectives of a name."""
+    gpu = graph.recording.gpu
     for name, texts, column in (("kernel", gpu.names, gpu.name), ("collective", gpu.collectives, gpu.collective)):
         if params[name] is not None:
-            chosen[:first] = False
-            chosen[first:] &= _find(name, str(params[name]), texts)[column]
-    for marked in _mark_rows(graph, relations, params):
-        inside = _inside(graph, marked)
-        chosen &= inside[graph.launch_row] & (graph.launch_row >= 0) if cpu.count else False
-    return chosen
+            chosen.keep_rows(_find(name, str(params[name]), texts)[column])
+
+
+def _keep_class(graph: Graph, params: Params, chosen: Chosen) -> None:
+    """Keep the rows of a class."""
+    wanted = _wanted_classes(class_names(graph), params)
+    if wanted.all():
+        return
+    some = np.flatnonzero(chosen.segments) if wanted[:_FIRST_GPU_CLASS].any() else np.zeros(0, dtype=np.int64)
+    of_segments = np.zeros(len(chosen.segments), dtype=bool)
+    of_segments[some] = wanted[segment_classes(graph, some)]
+    chosen.keep(of_segments, wanted[row_classes(graph)])
 
 
 def _wanted_classes(names: list[str], params: Params) -> Array:
@@ -221,41 +283,44 @@ def _find(param: str, pattern: str, texts: list[str | None]) -> Array:
     return np.array(found.to_pylist(), dtype=bool)  # None is false
 
 
-def _inside(graph: Graph, marked: Array) -> Array:
-    """Return for each CPU row whether it is marked or lies in a marked row."""
-    parent = graph.segments.parent
-    inside, above = marked.copy(), parent.copy()
-    while (waiting := np.flatnonzero(above >= 0)).size:
-        inside[waiting] |= marked[above[waiting]]
-        above[waiting] = parent[above[waiting]]
-    return inside
-
-
-def plan_change(graph: Graph, params: Params, chosen: Array) -> Change:
+def plan_change(graph: Graph, params: Params, chosen: Chosen) -> Change:
     """Return the change that the parameters describe."""
     change = no_change(graph)
     factor = float(params["factor"]) if params["factor"] is not None else 1.0
     match params["change"]:
         case "scale":
-            factors = np.where(chosen, factor, 1.0) if not chosen.all() else np.broadcast_to(factor, len(chosen))
+            return _scale(change, chosen, factor)
         case "bandwidth":
-            factors = np.where(chosen, 1 / factor, 1.0)
-        case "on_time":
-            factors = np.where(chosen, shorten_late_work(graph, int(params["of_rank"] or 0)), 1.0)
+            return _scale(change, chosen, 1 / factor)
         case "ideal_network" | "no_data_waits":
-            factors = np.where(chosen, 0.0, 1.0)
+            return _scale(change, chosen, 0.0)
+        case "on_time":
+            of_segments, of_rows = shorten_late_work(graph, int(params["of_rank"] or 0))
+            segment_factor = np.where(chosen.segments, of_segments, 1.0)
+            return replace(change, segment_factor=segment_factor, factor=np.where(chosen.rows, of_rows, 1.0))
         case "median":
-            return replace(change, duration=_medians(graph, chosen))
+            return replace(change, duration=_medians(graph, chosen.rows))
         case "no_waits":
-            return replace(change, unawaited=chosen)
+            return replace(change, unawaited=chosen.rows)
         case "no_launch_gaps":
-            return replace(change, unlagged=chosen)
+            return replace(change, unlagged=chosen.rows)
         case _:
             return change
-    return replace(change, factor=factors)
 
 
-def _medians(graph: Graph, chosen: Array) -> Array:
+def _scale(change: Change, chosen: Chosen, factor: float) -> Change:
+    """Return a change that scales what is chosen."""
+    return replace(change, segment_factor=_factors(chosen.segments, factor), factor=_factors(chosen.rows, factor))
+
+
+def _factors(chosen: Array, factor: float) -> Array:
+    """Return a factor where chosen, else 1; a view of one item where all are alike."""
+    if chosen.all():
+        return np.broadcast_to(np.array(factor), len(chosen))
+    return np.where(chosen, factor, 1.0) if chosen.any() else np.broadcast_to(np.array(1.0), len(chosen))
+
+
+def _medians(graph: Graph, mine: Array) -> Array:
     """Return the median duration of the peers of the chosen rows of GPUs: rows of the same name that are not chosen.
 
     Where all rows of a name are chosen, they are each other's peers. Of a collective it is the transfer that counts.
@@ -263,13 +328,12 @@ def _medians(graph: Graph, chosen: Array) -> Array:
     gpu, first = graph.recording.gpu, graph.gpu_from
     own = np.where(graph.meeting >= 0, graph.end[first:] - graph.entered, graph.end[first:] - graph.start[first:])
     own = np.maximum(own, 0)
-    durations = np.full(len(graph.start), NONE)
-    mine = chosen[first:]
+    durations = np.full(gpu.count, NONE)
     order = np.lexsort((own, gpu.name))
     bounds = np.searchsorted(gpu.name[order], np.arange(-1, len(gpu.names) + 1))
     for place in np.unique(gpu.name[mine]).tolist():
         rows = order[bounds[place + 1] : bounds[place + 2]]
         peers = rows[~mine[rows]]
         median = int(np.median(own[peers if len(peers) else rows]))
-        durations[rows[mine[rows]] + first] = median
+        durations[rows[mine[rows]]] = median
     return durations
