@@ -704,6 +704,18 @@ def _read_query(name: str) -> str:
 
 
 @dataclass(frozen=True)
+class Condensation:
+    """Tables that a function makes of some relations of a run, and that the store keeps where they have many rows.
+
+    `function` is `module:name`: it takes the rows of the relations by name, and a function to call now and then, and
+    returns rows by name. Later processes read these in place of the relations.
+    """
+
+    function: str
+    relations: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Computation:
     """Tables that one function computes, for one run at a time unless `of_many`.
 
@@ -715,7 +727,8 @@ class Computation:
 
     With `of_many`, it computes all runs at once: `$run` is NULL, and the rows returned have their run. With `kept`,
     which implies that, the store keeps the rows of each run until its sources change. With `is_of_whole`, there
-    is none in a scope that leaves out rows between others.
+    is none in a scope that leaves out rows between others. With `condensed`, the function may be given what that makes
+    of some relations in their place.
     """
 
     function: str
@@ -727,6 +740,7 @@ class Computation:
     of_many: bool = False
     kept: bool = False
     is_of_whole: bool = False
+    condensed: Condensation | None = None
 
     @property
     def texts(self) -> dict[str, str]:
@@ -742,6 +756,7 @@ _PATH_RELATIONS = {
     "steps": "from path_steps($run, $step_name)",
     "apart": "select rank from processes_apart($run, null)",
 }
+_GRAPH = Condensation("tracelab.paths.packing:condense", ("collectives", "gpu", "cpu", "syncs", "apart"))
 _STEP_NAME = r"(?i)^(profiler)?step\s*#?\s*\d+$"
 
 COMPUTATIONS: tuple[Computation, ...] = (
@@ -812,6 +827,7 @@ COMPUTATIONS: tuple[Computation, ...] = (
             ),
         ),
         is_of_whole=True,
+        condensed=_GRAPH,
     ),
     Computation(
         "tracelab.paths.what_if:compute_what_if",
@@ -854,6 +870,7 @@ COMPUTATIONS: tuple[Computation, ...] = (
             ),
         ),
         is_of_whole=True,
+        condensed=_GRAPH,
     ),
     Computation(
         "tracelab.paths.hta:compute_hta_paths",
@@ -999,7 +1016,12 @@ COMPUTATIONS: tuple[Computation, ...] = (
 """Tables that Python computes; a session computes them once a text names one."""
 
 REPLAYED_GAINS = Computation(
-    "tracelab.paths.gains:compute_gains", _PATH_RELATIONS, {"changes": None, "step_name": _STEP_NAME}, 900, ()
+    "tracelab.paths.gains:compute_gains",
+    _PATH_RELATIONS,
+    {"changes": None, "step_name": _STEP_NAME},
+    900,
+    (),
+    condensed=_GRAPH,
 )
 """What a run gains by several changes of what_if; no text names it."""
 

@@ -6,6 +6,8 @@ import pytest
 
 from tests.build import build_store
 from tests.ranks import kernel
+from tracelab.paths import packing
+from tracelab.query import execute, library
 from tracelab.store import computed_tables, rollups, session, shared_relations
 from tracelab.store.alignment import Alignment
 from tracelab.store.kept_relations import open_kept
@@ -108,3 +110,46 @@ def test_a_store_that_cannot_be_written_to_answers(tmp_path: Path) -> None:
     store = store_of(tmp_path / "lab", 10)
     (store / rollups.FOLDER).write_text("no folder")
     assert waits(store) == [10, 0, 10, 0]
+
+
+def paths_of(store: Path) -> list[object]:
+    """Return the critical path of a run and two replays, each by a new session."""
+    answers: list[object] = []
+    for name, params in (
+        ("critical_path_rows", {}),
+        ("what_if", {}),
+        ("what_if", {"change": "ideal_network"}),
+        ("what_if", {"op": "add", "factor": 3.0}),
+    ):
+        with session.connect(store) as con:
+            answers.append(execute.run(con, library.find(name), params).to_pylist())
+    return answers
+
+
+def test_paths_through_a_kept_graph_are_those_through_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    thread = {"rank": 0, "pid": 0, "tid": 3}
+    rows = {
+        "kernels": [
+            kernel(rank, at + 9 * rank, at + 100, source=f"job{rank}", run="job", pid=rank, correlation=at + 1)
+            for rank in (0, 1)
+            for at in range(10, 1000, 500)
+        ],
+        "ops": [{**thread, "source": "job0", "run": "job", "name": "add", "start_ns": 1, "dur_ns": 700}],
+        "api_calls": [
+            {**thread, "source": "job0", "run": "job", "api": "runtime", "name": "cudaLaunchKernel"}
+            | {"start_ns": at, "dur_ns": 5, "correlation": at + 4}
+            for at in (7, 507)
+        ],
+    }
+    store = build_store(tmp_path / "lab", rows)
+    monkeypatch.setattr(shared_relations, "LEAST_KEPT_ROWS", 10**6)
+    expected = paths_of(store)
+    assert not (store / rollups.FOLDER).exists()
+    monkeypatch.setattr(shared_relations, "LEAST_KEPT_ROWS", LARGE)
+    assert paths_of(store) == expected
+    monkeypatch.setattr(packing, "build_graph", None)
+    assert paths_of(store) == expected
+    monkeypatch.undo()
+    for path in store.glob(f"{rollups.FOLDER}/*/*/outline.parquet"):
+        path.write_bytes(b"")
+    assert paths_of(store) == expected

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from tracelab.paths.clocks import refuse_clocks
 from tracelab.paths.columns import nullable_column, return_freed_memory, text_column
-from tracelab.paths.graph import build_graph
+from tracelab.paths.packing import read_graph
 from tracelab.paths.recording import Relations
 from tracelab.paths.replay import Replay
 from tracelab.paths.unexplained import measure_unreplaced, measure_unreplayable, refuse_changed
@@ -30,7 +30,7 @@ def _parse_changes(text: str) -> Iterator[Change]:
 
 def compute_gains(relations: Relations, params: Params, check: Callable[[], None]) -> dict[str, pa.Table]:
     """Return for each change how much shorter the run is, or why that is not known; as the query what_if does."""
-    graph = build_graph(relations, check)
+    graph = read_graph(relations, check)
     return_freed_memory()
     window = whole_window(graph)
     if window.node < 0 or window.end <= window.start:

@@ -8,8 +8,9 @@ import pyarrow as pa
 
 from tracelab.paths.clocks import refuse_clocks
 from tracelab.paths.columns import NONE, Array, nullable_column, number_column, text_column
-from tracelab.paths.graph import Graph, build_graph
+from tracelab.paths.graph import Graph
 from tracelab.paths.nodes import CAUSES
+from tracelab.paths.packing import read_graph
 from tracelab.paths.recording import CpuRows, Relations
 from tracelab.paths.steps import find_step_marks
 from tracelab.paths.unexplained import measure_unexplained
@@ -20,7 +21,7 @@ Params = Mapping[str, str | int | float | bool | None]
 
 def compute_paths(relations: Relations, params: Params, check: Callable[[], None]) -> dict[str, pa.Table]:
     """Return the rows of `path_rows` and `path_runs`: the critical path of a run, or of one of its steps."""
-    graph = build_graph(relations, check)
+    graph = read_graph(relations, check)
     step = None if params["step"] is None else int(params["step"])
     window = whole_window(graph) if step is None else find_step_marks(graph, relations, step).window(graph)
     if window.node < 0 or window.end <= window.start:

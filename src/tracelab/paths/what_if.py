@@ -13,9 +13,10 @@ import pyarrow.compute as pc
 from tracelab.errors import UsageError
 from tracelab.paths.clocks import refuse_clocks
 from tracelab.paths.columns import NONE, Array, nullable_column, return_freed_memory, text_column
-from tracelab.paths.graph import Graph, build_graph
+from tracelab.paths.graph import Graph
 from tracelab.paths.modules import mark_modules, name_modules
 from tracelab.paths.on_time import shorten_late_work
+from tracelab.paths.packing import read_graph
 from tracelab.paths.recording import Relations
 from tracelab.paths.replay import Change, Replay, no_change
 from tracelab.paths.steps import find_step_marks
@@ -89,7 +90,7 @@ class Chosen:
 def compute_what_if(relations: Relations, params: Params, check: Callable[[], None]) -> dict[str, pa.Table]:
     """Return the rows of `what_if_classes` and `what_if_runs`: times and paths before and after a change."""
     _check_params(params)
-    graph = build_graph(relations, check)
+    graph = read_graph(relations, check)
     return_freed_memory()
     step = params["step"]
     find_window = whole_window if step is None else find_step_marks(graph, relations, int(step)).window

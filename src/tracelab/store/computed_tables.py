@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from tracelab import schema
 from tracelab.errors import TracelabError
-from tracelab.paths.columns import array_memory
+from tracelab.paths.columns import array_memory, nullable_column
 from tracelab.store import execution, kept_relations, rollups, session, shared_relations
 from tracelab.store.shared_relations import COMPUTING, SCHEMA
 
@@ -49,7 +50,7 @@ def provide(
         with COMPUTING:
             if not computation.of_many:
                 each_run = _stored_runs(con) if wanted is None else wanted
-                if wanted is None:  # once for all runs: to plan them for each takes longer than to compute them
+                if wanted is None and len(each_run) > 1:  # once: to plan them for each run takes longer than all else
                     shared_relations.provide(
                         con, "\n".join(computation.texts.values()), None, partial(kept_relations.open_kept, con)
                     )
@@ -123,11 +124,50 @@ def compute_tables(
 ) -> Mapping[str, pa.Table]:
     """Compute the tables of one run, or of all of a session. Raises TracelabError where memory does not suffice."""
     budget = _MemoryBudget(con, computation, run)
-    module, _, function = computation.function.partition(":")
-    compute: Compute = getattr(importlib.import_module(module), function)
+    compute: Compute = _import_function(computation.function)
     with array_memory():
-        relations = _read_relations(con, computation.texts, {**params, "run": run}, budget)
+        relations = _read_condensed(con, computation, run, params, budget)
         return compute(relations, params, execution.check_interrupted)
+
+
+def _import_function(name: str) -> Any:  # noqa: ANN401  a function of some signature
+    module, _, function = name.partition(":")
+    return getattr(importlib.import_module(module), function)
+
+
+def _read_condensed(
+    con: duckdb.DuckDBPyConnection,
+    computation: schema.Computation,
+    run: str | None,
+    params: Params,
+    budget: "_MemoryBudget",
+) -> dict[str, pa.Table]:
+    """Read the relations of a computation, or what the store keeps in the place of some of them."""
+    values, condensed = {**params, "run": run}, computation.condensed
+    kept = kept_relations.open_kept(con) if condensed and run is not None else None
+    if condensed is None or run is None or kept is None or run not in kept.keys:
+        return _read_relations(con, computation.texts, values, budget)
+    texts = computation.texts
+    sources = {name: texts[name] for name in condensed.relations}
+    others = {name: text for name, text in texts.items() if name not in sources}
+    definitions = [*sources.values(), *shared_relations.definitions("\n".join(sources.values()))]
+    segment = kept.find_segment(condensed.function, [*definitions, kept_relations.hash_code(condensed.function)], run)
+    tables = segment.read()
+    if tables is not None:
+        budget.add(int(tables[_ROWS].column("rows")[0].as_py()))
+        return _read_relations(con, others, values, budget) | tables
+    relations = _read_relations(con, texts, values, budget)
+    rows = sum(relations[name].num_rows for name in sources)
+    if rows < shared_relations.LEAST_KEPT_ROWS:
+        return relations
+    tables = dict(_import_function(condensed.function)(relations, execution.check_interrupted))
+    tables[_ROWS] = pa.table({"rows": nullable_column([rows])})
+    segment.write(tables)
+    return {name: relations[name] for name in others} | tables
+
+
+_ROWS = "rows"
+"""The table with the number of rows that condensed tables were made of."""
 
 
 class _MemoryBudget:

@@ -10,6 +10,8 @@ import hashlib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import duckdb
@@ -32,26 +34,55 @@ class KeptRelations:
 
     def read(self, name: str, texts: Sequence[str], run: str) -> pa.Table | None:
         """Return the rows of a relation of one run; None where the store has none."""
-        try:
-            with pq.ParquetFile(self._segment(name, texts, run) / f"{name}.parquet") as file:  # without pandas
-                rows: pa.Table = file.read()
-        except (OSError, pa.ArrowException):  # none, removed since, or cut off by a crash of the machine
-            return None
-        return rows
+        tables = self.find_segment(name, texts, run).read()
+        return None if tables is None else tables.get(name)
 
     def write(self, name: str, texts: Sequence[str], run: str, read_rows: Callable[[], pa.Table]) -> None:
         """Keep the rows of a relation of one run in place of older ones."""
-        segment = self._segment(name, texts, run)
-        for other in rollups.list_segments(segment.parent):
-            if run in other.keys:
+        self.find_segment(name, texts, run).write({name: read_rows()})
+
+    def find_segment(self, name: str, texts: Sequence[str], run: str) -> "KeptSegment":
+        """Return where tables of one run are kept, given all that they follow from: queries, macros, sources."""
+        texts = [schema.SCHEMA_VERSION, duckdb.__version__, name, *texts, *session.render_library(self.store)]
+        folder = self.store / rollups.FOLDER / _digest(texts) / _digest([run, self.keys[run]])
+        return KeptSegment(folder, run, self.keys[run])
+
+
+@dataclass(frozen=True)
+class KeptSegment:
+    """A folder for tables of one run, which may not exist yet; `key` is the hash of the run's sources."""
+
+    folder: Path
+    run: str
+    key: str
+
+    def read(self) -> dict[str, pa.Table] | None:
+        """Return the tables by name; None where the store has none."""
+        try:
+            tables = {}
+            for path in self.folder.glob("*.parquet"):
+                if path.name != rollups.KEYS_FILE:
+                    with pq.ParquetFile(path) as file:  # without pandas
+                        tables[path.stem] = file.read()
+        except (OSError, pa.ArrowException):  # removed since, or cut off by a crash of the machine
+            return None
+        return tables or None
+
+    def write(self, tables: Mapping[str, pa.Table]) -> None:
+        """Keep tables in place of older ones of the run."""
+        for other in rollups.list_segments(self.folder.parent):
+            if self.run in other.keys:
                 shutil.rmtree(other.folder, ignore_errors=True)
-        rollups.write_segment(segment, {name: read_rows()}, {run: self.keys[run]})
+        rollups.write_segment(self.folder, dict(tables), {self.run: self.key})
         return_freed_memory()
 
-    def _segment(self, name: str, texts: Sequence[str], run: str) -> Path:
-        """Return the folder for the rows of a relation, given all that they follow from: queries, macros, sources."""
-        texts = [schema.SCHEMA_VERSION, duckdb.__version__, name, *texts, *session.render_library(self.store)]
-        return self.store / rollups.FOLDER / _digest(texts) / _digest([run, self.keys[run]])
+
+@cache
+def hash_code(function: str) -> str:
+    """Return a hash of the package of a function `module:name`: what it returns follows from all of its modules."""
+    package = import_module(function.partition(":")[0].rpartition(".")[0])
+    files = sorted(path for folder in package.__path__ for path in Path(folder).glob("*.py"))
+    return _digest([path.read_text(encoding="utf-8") for path in files])
 
 
 def open_kept(con: duckdb.DuckDBPyConnection) -> KeptRelations | None:

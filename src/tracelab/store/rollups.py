@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -28,7 +29,7 @@ from tracelab.store.files import is_copy
 
 FOLDER = ".rollups"
 _KEYS = "keys"
-_KEYS_FILE = f"{_KEYS}.parquet"
+KEYS_FILE = f"{_KEYS}.parquet"
 _MOST_SEGMENTS = 8
 _MOST_SOURCES = 4_000
 _MOST_BYTES = 1 << 30
@@ -115,7 +116,7 @@ def collect(
     folder = store / FOLDER / _name_definition(store, computation, selection.params)
     is_remote = is_copy(store)
     if is_remote:
-        remote.fetch_below(store, folder.relative_to(store).as_posix(), _KEYS_FILE)
+        remote.fetch_below(store, folder.relative_to(store).as_posix(), KEYS_FILE)
     runs = list_runs(con, selection.runs)
     kept, missing = _read_kept(folder, selection.tables, runs)
     for batch in _batches(missing):
@@ -173,7 +174,7 @@ def list_segments(folder: Path) -> list[_Segment]:
     segments = []
     for path in folder.glob("[0-9a-f]*"):
         try:
-            keys = pq.read_table(path / _KEYS_FILE).to_pydict()
+            keys = pq.read_table(path / KEYS_FILE).to_pydict()
         except (OSError, pa.ArrowException):  # removed since, or cut off by a crash of the machine
             continue
         segments.append(_Segment(path, dict(zip(keys["run"], keys["key"], strict=True))))
@@ -224,12 +225,20 @@ def write_segment(target: Path, tables: Tables, keys: Mapping[str, str]) -> Path
     try:
         staged.mkdir(parents=True)
         for table, rows in (*tables.items(), (_KEYS, listed)):
-            pq.write_table(rows, staged / f"{table}.parquet", compression="zstd")
+            pq.write_table(rows, staged / f"{table}.parquet", compression="zstd", **_encoding(rows))
         staged.rename(target)
     except OSError:
         shutil.rmtree(staged, ignore_errors=True)
         return None
     return target
+
+
+def _encoding(rows: pa.Table) -> dict[str, Any]:
+    """Return how to write a table: whole numbers alone by their bytes, in one piece, to be read without a copy."""
+    if not all(pa.types.is_integer(kind) for kind in rows.schema.types):
+        return {}
+    by_bytes = [field.name for field in rows.schema if field.type.bit_width > 8]  # noqa: PLR2004  a byte is one already
+    return {"use_dictionary": False, "use_byte_stream_split": by_bytes, "row_group_size": max(1, rows.num_rows)}
 
 
 def _publish(store: Path, segment: Path, replaced: Iterable[Path]) -> None:
@@ -238,7 +247,7 @@ def _publish(store: Path, segment: Path, replaced: Iterable[Path]) -> None:
     Where this process may only read the store, the rows stay in the copy.
     """
     with suppress(StoreError, FileNotFoundError):  # another process merges, and removes it
-        remote.put_below(store, segment.relative_to(store).as_posix(), _KEYS_FILE)
+        remote.put_below(store, segment.relative_to(store).as_posix(), KEYS_FILE)
         for folder in replaced:
             remote.delete_below(store, folder.relative_to(store).as_posix())
 
