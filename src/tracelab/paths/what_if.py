@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -87,55 +88,99 @@ class Chosen:
         self.keep(*((start >= window.start) & (start < window.end) for start in starts))
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What a change of a run gives: the run after it, or why that is not known."""
+
+    changed_rows: int
+    reason: str | None
+    window_ns: int | None = None
+    graph: Graph | None = None
+    path: Path | None = None
+
+
+class Replays:
+    """The replays of a run, or of a step, without and with changes. The window has no length where nothing is known."""
+
+    def __init__(self, relations: Relations, step: int | None, check: Callable[[], None]) -> None:
+        """Read the graph, and find its window and path."""
+        self._relations, self._step, self._check = relations, step, check
+        self.graph = graph = read_graph(relations, check)
+        return_freed_memory()
+        self._find_window = whole_window if step is None else find_step_marks(graph, relations, step).window
+        self._window = self._find_window(graph)
+        self.window_ns = max(0, self._window.end - self._window.start) if self._window.node >= 0 else 0
+
+    @cached_property
+    def path(self) -> Path:
+        """Return the critical path of the recording."""
+        return find_path(self.graph, self._window, self._check)
+
+    @cached_property
+    def replayed_ns(self) -> int:
+        """Return the length of the window in a replay without a change."""
+        replayed = self._window if self._unchanged.is_exact() else self._find_window(self._unchanged.run(self._check))
+        return replayed.end - replayed.start
+
+    @cached_property
+    def _unchanged(self) -> Replay:
+        return Replay(self.graph)
+
+    @cached_property
+    def _refusal(self) -> str | None:
+        """Return why no change has an answer, if so."""
+        return refuse_clocks(self.graph, self._relations) or refuse_replay(
+            self.window_ns, self.replayed_ns, measure_unreplayable(self.graph, self.path)
+        )
+
+    @cached_property
+    def _kept_ns(self) -> int:
+        return measure_unreplaced(self.graph, self.path)
+
+    def answer(self, params: Params) -> Answer:
+        """Replay a change: rows that parameters choose, in the window."""
+        with ThreadPoolExecutor(1) as other_core:
+            choosing = other_core.submit(choose_rows, self.graph, self._relations, params)
+            _ = self._unchanged
+            chosen = choosing.result()
+        if self._step is not None:
+            chosen.keep_started(self.graph, self._window)
+        if reason := self._refusal or refuse_change(params, self._relations, chosen):
+            return Answer(chosen.count, reason)
+        changed = self._unchanged.with_change(plan_change(self.graph, params, chosen)).run(self._check)
+        moved = self._find_window(changed)
+        path, window_ns = find_path(changed, moved, self._check), moved.end - moved.start
+        if reason := refuse_changed(self._kept_ns, measure_unreplaced(changed, path), window_ns):
+            return Answer(chosen.count, reason)
+        return Answer(chosen.count, None, window_ns, changed, path)
+
+
 def compute_what_if(relations: Relations, params: Params, check: Callable[[], None]) -> dict[str, pa.Table]:
     """Return the rows of `what_if_classes` and `what_if_runs`: times and paths before and after a change."""
     _check_params(params)
-    graph = read_graph(relations, check)
-    return_freed_memory()
-    step = params["step"]
-    find_window = whole_window if step is None else find_step_marks(graph, relations, int(step)).window
-    window = find_window(graph)
-    if window.node < 0 or window.end <= window.start:
+    replays = Replays(relations, None if params["step"] is None else int(params["step"]), check)
+    if not replays.window_ns:
         return {}
-    window_ns = window.end - window.start
-    with ThreadPoolExecutor(1) as other_core:
-        choosing = other_core.submit(choose_rows, graph, relations, params)
-        unchanged = Replay(graph)
-        chosen = choosing.result()
-    if step is not None:
-        chosen.keep_started(graph, window)
-    replayed = window if unchanged.is_exact() else find_window(unchanged.run(check))
-    replayed_ns = replayed.end - replayed.start
-    path = find_path(graph, window, check)
-    before, unexplained = path_totals(graph, path), measure_unreplayable(graph, path)
-    reason = refuse_clocks(graph, relations) or refuse(params, relations, chosen, window_ns, replayed_ns, unexplained)
-    after: Counter[str] = Counter()
-    after_ns = None
-    if reason is None:
-        changed = unchanged.with_change(plan_change(graph, params, chosen)).run(check)
-        moved = find_window(changed)
-        moved_path = find_path(changed, moved, check)
-        kept_ns = measure_unreplaced(graph, path), measure_unreplaced(changed, moved_path)
-        reason = refuse_changed(*kept_ns, moved.end - moved.start)
-    if reason is None:
-        after_ns, after = moved.end - moved.start, path_totals(changed, moved_path)
+    answer = replays.answer(params)
+    before = path_totals(replays.graph, replays.path)
+    after = path_totals(answer.graph, answer.path) if answer.graph and answer.path else Counter[str]()
     classes = sorted(before.keys() | after.keys())
     return {
         "what_if_classes": pa.table(
             {
                 "class": text_column(classes),
                 "before_ns": nullable_column([before[name] for name in classes]),
-                "after_ns": nullable_column([after[name] if reason is None else None for name in classes]),
+                "after_ns": nullable_column([after[name] if answer.reason is None else None for name in classes]),
             }
         ),
         "what_if_runs": pa.table(
             {
-                "window_ns": nullable_column([window_ns]),
-                "replayed_ns": nullable_column([replayed_ns]),
-                "after_ns": nullable_column([after_ns]),
-                "changed_rows": nullable_column([chosen.count]),
-                "reason": text_column([reason]),
-                "ranks_left_out": nullable_column([graph.recording.ranks_left_out]),
+                "window_ns": nullable_column([replays.window_ns]),
+                "replayed_ns": nullable_column([replays.replayed_ns]),
+                "after_ns": nullable_column([answer.window_ns]),
+                "changed_rows": nullable_column([answer.changed_rows]),
+                "reason": text_column([answer.reason]),
+                "ranks_left_out": nullable_column([replays.graph.recording.ranks_left_out]),
             }
         ),
     }
@@ -165,21 +210,19 @@ def path_totals(graph: Graph, path: Path) -> Counter[str]:
     return totals
 
 
-def refuse(
-    params: Params,
-    relations: Relations,
-    chosen: Chosen,
-    window_ns: int,
-    replayed_ns: int,
-    unexplained: UnexplainedTime,
-) -> str | None:
-    """Return why there is no answer, if so."""
+def refuse_replay(window_ns: int, replayed_ns: int, unexplained: UnexplainedTime) -> str | None:
+    """Return why no replay has an answer, if so."""
     error = abs(replayed_ns - window_ns) / window_ns
     if error > LARGEST_ERROR_RATIO:
         return f"a replay without a change misses the recorded window by {100 * error:.1f} %, over 1 %"
     if unexplained.total_ns > LARGEST_RATIO * window_ns:
         limit = f"{100 * LARGEST_RATIO:.0f} %"
         return f"over {limit} of the window cannot be replayed: {unexplained.describe(window_ns)}"
+    return None
+
+
+def refuse_change(params: Params, relations: Relations, chosen: Chosen) -> str | None:
+    """Return why a change has no answer, if so."""
     change, rank = params["change"], params["of_rank"]
     if change in OF_ONE_RANK and rank is None:
         return f"{change} needs --of-rank: {OF_ONE_RANK[str(change)]}"
