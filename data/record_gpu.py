@@ -27,6 +27,11 @@ _TOKENS = (
 )
 _COUNTED = "--profiler ncu --warmup 1 --active 1 --steps 2 --sample-s 0.2"
 _FORWARD = f"train image_classification {_COUNTED} --window forward --image-size 224 --batch-size 16"
+_DECODER = (
+    "train decoder --warmup 3 --wait 2 --steps 8 --profiler kineto --keep-attached --shapes --sample-s 0.2 "
+    "--set layers=4 --set width=1024 --set heads=16 --set kv_heads=4 --set hidden=2816 --set vocabulary=8192 "
+    "--set context=1024 --batch-size 8 --optimizer adamw --precision bf16"
+)
 RECORDINGS = {
     "alexnet-batch64": f"{_IMAGES} --model alexnet --batch-size 64",
     "alexnet-batch256": f"{_IMAGES} --model alexnet --batch-size 256",
@@ -35,6 +40,8 @@ RECORDINGS = {
     "vgg16-batch64": f"{_IMAGES} --model vgg16 --batch-size 64",
     "transformer-bf16": _TOKENS,
     "transformer-bf16-graphs": f"{_TOKENS} --cuda-graphs",
+    "decoder-recompute": f"{_DECODER} --active 2 --set recompute=2 --stacks",
+    "decoder-compiled": f"{_DECODER} --active 3 --compile",
     "streams": "train streams --wait 1 --active 3 --steps 6 --profiler kineto --sample-s 0.5",
     "alexnet-ncu": f"{_FORWARD} --model alexnet",
     "resnet18-ncu": f"{_FORWARD} --model resnet18",

@@ -134,3 +134,38 @@ with _shared as (
     select *, min(shared) over (partition by run) as least from shared_steps(completed)
 )
 from numbered_steps('_shared');
+
+-- recording_costs(relation): how long the steps of each run and rank take while a profiler records, and otherwise; `relation`
+-- are annotations. Times are medians of what the run folder has (table steps), without waits for data. A step is recorded
+-- where the folder states it, or, of a program of its own, where a range of PyTorch's profiler has its number. The others are
+-- those with the profiler off, where there are 3, else all; a rank with fewer has no row. `is_slower`: by more than a tenth.
+create or replace macro recording_costs(relation) as table
+with _marked as (
+    select distinct run, rank, try_cast(regexp_extract(name, '^ProfilerStep#(\d+)$', 1) as bigint) as step
+    from query_table(relation)
+    where scope = 'cpu' and starts_with(name, 'ProfilerStep#')
+),
+_timed as (
+    select
+        s.run, s.rank, s.dur_ns - coalesce(s.data_wait_ns, 0) as work_ns,
+        coalesce(s.profiler_state, case when m.step is not null then 'recording' end, 'off') as state
+    from steps as s
+    left join _marked as m on s.run = m.run and s.rank = m.rank and s.step = m.step
+    where s.phase = 'train' and has_valid_interval(s.start_ns, s.end_ns)
+),
+_apart as (
+    select
+        *, state != 'recording' and (state = 'off' or count(*) filter (state = 'off') over (partition by run, rank) < 3) as other
+    from _timed
+)
+select
+    run,
+    rank,
+    count(*) filter (state = 'recording') as recorded_steps,
+    median(work_ns) filter (state = 'recording') as recorded_ns,
+    count(*) filter (other) as other_steps,
+    median(work_ns) filter (other) as other_ns,
+    recorded_ns > 1.1 * other_ns as is_slower
+from _apart
+group by run, rank
+having recorded_steps > 0 and other_steps >= 3;

@@ -1,6 +1,7 @@
 -- Steps of each run, and which of them count as in a comparison of runs.
 -- A row is one run, rank and step, as of counted_steps_alone(): of marked ranges, else as a run folder records them. `runs` are
--- the runs to read, none for all. A scope chooses steps; how long one takes is that of the recording.
+-- the runs to read, none for all. A scope chooses steps; how long one takes is that of the recording. Where recording makes
+-- steps of the rank slower, the columns of recording_costs() have by how much.
 with marked as (
     select run, source, rank, pid, name, scope, start_ns, end_ns
     from unscoped_annotations
@@ -47,7 +48,15 @@ no_work as (
 ),
 timed as (
     from completed_steps('recorded', 'no_work')
+),
+counted as (
+    select run, rank, place, step_ns, number, left_out, true as is_marked from counted_steps_alone('completed')
+    union all
+    select run, rank, place, step_ns, number, left_out, false from counted_steps_alone('timed')
+),
+costs as (
+    from recording_costs('marked') where is_slower
 )
-select run, rank, place, step_ns, number, left_out, true as is_marked from counted_steps_alone('completed')
-union all
-select run, rank, place, step_ns, number, left_out, false from counted_steps_alone('timed')
+select c.*, r.other_steps, r.other_ns, r.recorded_ns
+from counted as c
+left join costs as r using (run, rank)

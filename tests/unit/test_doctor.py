@@ -56,6 +56,18 @@ def mark_op(name: str, start: int, duration: int, **columns: object) -> dict[str
     return {"name": name, "pid": 1, "tid": 2, "start_ns": DAY_NS + start, "dur_ns": duration} | columns
 
 
+def timed_steps(
+    rank: int, durations: Sequence[int], states: Sequence[str | None] = (), waits: Sequence[int] = ()
+) -> list[dict[str, object]]:
+    """Return rows of a run folder, a microsecond apart."""
+    return [
+        {"rank": rank, "phase": "train", "step": n, "start_ns": DAY_NS + 1000 * n, "dur_ns": duration}
+        | ({"profiler_state": states[n]} if states else {})
+        | ({"data_wait_ns": waits[n]} if waits else {})
+        for n, duration in enumerate(durations)
+    ]
+
+
 Case = tuple[str, dict[str, list[dict[str, object]]], list[tuple[object, ...]]]
 CASES: list[Case] = [
     (
@@ -575,6 +587,39 @@ CASES: list[Case] = [
         [
             ("info", 0, 1, "The profiler reports 10 ns of its own overhead in 1 µs of recording (1 %)."),
             ("warning", 1, 1, "The profiler reports 200 ns of its own overhead in 1 µs of recording (20 %)."),
+        ],
+    ),
+    (
+        "recording_slow",
+        {
+            "steps": [
+                # 200, 220 against 100, 110, 120, and not 150, in which the profiler is attached
+                *timed_steps(0, (100, 110, 120, 150, 200, 220), ("off", "off", "off", "attached", *["recording"] * 2)),
+                # of a program of its own, where ranges name the recorded steps: 120 against 100, 100, 102, 300
+                *timed_steps(1, (100, 100, 120, 102, 300)),
+                # 90 - 30 against 60: what is longer is a wait for data
+                *timed_steps(2, (60, 60, 60, 90), ("off", "off", "off", "recording"), (0, 0, 0, 30)),
+                # 99 against the two others alone
+                *timed_steps(3, (50, 50, 99), ("off", "attached", "recording")),
+            ],
+            "annotations": [mark("ProfilerStep#2", DAY_NS + 2000, 9, rank=1)],
+            "kernels": [kernel(0, rank=rank) for rank in range(4)],
+        },
+        [
+            (
+                "info",
+                1,
+                1,
+                "1 recorded step takes a median of 120 ns, 4 others 101 ns: recording makes steps 1.19 times as long, "
+                "which idle time and waits for the host include.",
+            ),
+            (
+                "warning",
+                0,
+                2,
+                "2 recorded steps take a median of 210 ns, 3 others 110 ns: recording makes steps 1.91 times as long, "
+                "which idle time and waits for the host include.",
+            ),
         ],
     ),
     (

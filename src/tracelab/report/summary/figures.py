@@ -165,7 +165,21 @@ def _step_time(rows: Rows, served: Rows, *, is_scoped: bool) -> Figure:
         of += f", {'each ' * (len(means_ns) > 1)}averaged over {ranks:,} ranks"
     is_counted = used[0]["number"] is not None
     left_out = _left_out(rows) if is_counted else _APART * all(row["left_out"] == "not_on_all_ranks" for row in rows)
-    return Figure("step time", median, _time(round(median)), f"{of}{spread}{left_out}", "ns")
+    note = f"{of}{spread}{left_out}{_describe_recording_cost(used)}"
+    return Figure("step time", median, _time(round(median)), note, "ns")
+
+
+def _describe_recording_cost(rows: Rows) -> str:
+    """Return how much longer recorded steps take than the other ones of the run, from rows of STEPS."""
+    ranks = {row["rank"]: row for row in rows if row.get("other_ns")}.values()
+    if not ranks:
+        return ""
+    recorded_ns, other_ns = (statistics.fmean(row[name] for row in ranks) for name in ("recorded_ns", "other_ns"))
+    others = min(row["other_steps"] for row in ranks)
+    return (
+        f"; recording makes steps {recorded_ns / other_ns:.2f} times as long as the {others:,} others, which take "
+        f"{_time(round(other_ns))}: idle and host-bound time include that"
+    )
 
 
 def median_step_ns(rows: Rows) -> float | None:

@@ -1,0 +1,23 @@
+-- Recorded steps that take longer than the other steps of the same run: what recording costs.
+-- A row is one run and rank with a timeline, of which the run folder has the times of 3 other steps or more, whose median is
+-- lower by more than a tenth; it is a warning where recorded steps take over 1.5 times as long.
+-- /// check
+-- title = "Recording slows steps"
+-- severity = "info"
+-- how_to_fix = "Take times from the other steps (table steps, sweep_throughput), and record fewer kinds of activity: stacks, memory and shapes cost most."
+-- ///
+select
+    run,
+    rank,
+    recorded_steps as count,
+    format(
+        '{} a median of {}, {} others {}: recording makes steps {:.2f} times as long, which idle time and waits for the host '
+        'include.',
+        count_phrase(recorded_steps, 'recorded step takes', 'recorded steps take'),
+        format_duration(recorded_ns), other_steps, format_duration(other_ns), recorded_ns / other_ns
+    ) as message,
+    case when recorded_ns > 1.5 * other_ns then 'warning' end as severity
+from recording_costs('annotations')
+semi join recordings using (run, rank)
+where is_slower
+order by run, rank
