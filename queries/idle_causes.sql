@@ -69,7 +69,7 @@
 -- text = "{where} spends {overhead_ns of window_ns} of its window in short gaps between one kernel and the next[, worst in step {overhead_step}]."
 -- every = "{where} spend {overhead_ns of window_ns} of their windows in short gaps between one kernel and the next[, worst in step {overhead_step} of rank {rank}]."
 -- step = "overhead_step"
--- advice = "CUDA graphs shorten these gaps; larger kernels make fewer of them."
+-- advice = "Larger kernels make fewer of these gaps, and CUDA graphs shorten those between kernels that are launched one by one."
 -- [[report.findings]]
 -- when = "unknown_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "unknown_ns"

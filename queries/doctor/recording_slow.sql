@@ -11,10 +11,10 @@ select
     rank,
     recorded_steps as count,
     format(
-        '{} a median of {}, {} others {}: recording makes steps {:.2f} times as long, which idle time and waits for the host '
-        'include.',
+        '{} a median of {}, {:.2f} times the {} of the {} others: idle time and waits for the host include what '
+        'recording costs.',
         count_phrase(recorded_steps, 'recorded step takes', 'recorded steps take'),
-        format_duration(recorded_ns), other_steps, format_duration(other_ns), recorded_ns / other_ns
+        format_duration(recorded_ns), recorded_ns / other_ns, format_duration(other_ns), other_steps
     ) as message,
     case when recorded_ns > 1.5 * other_ns then 'warning' end as severity
 from recording_costs('annotations')

@@ -136,8 +136,8 @@ with _shared as (
 from numbered_steps('_shared');
 
 -- recording_costs(relation): how long the steps of each run and rank take while a profiler records, and otherwise; `relation`
--- are annotations. Times are medians of what the run folder has (table steps), without waits for data. A step is recorded
--- where the folder states it, or, of a program of its own, where a range of PyTorch's profiler has its number. The others are
+-- are annotations. Times are medians of what the run folder has (table steps), of two steps the shorter one, without waits
+-- for data. A step is recorded where the folder states it, or, of a program of its own, where a range of PyTorch's profiler has its number. The others are
 -- those with the profiler off, where there are 3, else all; a rank with fewer has no row. `is_slower`: by more than a tenth.
 create or replace macro recording_costs(relation) as table
 with _marked as (
@@ -162,9 +162,9 @@ select
     run,
     rank,
     count(*) filter (state = 'recording') as recorded_steps,
-    median(work_ns) filter (state = 'recording') as recorded_ns,
+    quantile_disc(work_ns, 0.5) filter (state = 'recording') as recorded_ns,
     count(*) filter (other) as other_steps,
-    median(work_ns) filter (other) as other_ns,
+    quantile_disc(work_ns, 0.5) filter (other) as other_ns,
     recorded_ns > 1.1 * other_ns as is_slower
 from _apart
 group by run, rank

@@ -177,8 +177,8 @@ def _describe_recording_cost(rows: Rows) -> str:
     recorded_ns, other_ns = (statistics.fmean(row[name] for row in ranks) for name in ("recorded_ns", "other_ns"))
     others = min(row["other_steps"] for row in ranks)
     return (
-        f"; recording makes steps {recorded_ns / other_ns:.2f} times as long as the {others:,} others, which take "
-        f"{_time(round(other_ns))}: idle and host-bound time include that"
+        f"; recorded steps take {recorded_ns / other_ns:.2f} times as long as the {others:,} others, "
+        f"{_time(round(other_ns))}: idle and host-bound time include what recording costs"
     )
 
 
