@@ -39,6 +39,7 @@
 -- when = "exposed_comm_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "exposed_comm_ns"
 -- cost = { ns = "exposed_comm_ns", adds = true, topics = ["waiting", "transfer", "receiving"] }
+-- what_if = { change = "scale", class = "communication", factor = 0, without = "With communication that takes no time" }
 -- next = "nccl_share"
 -- text = "[{where}: ]exposed communication takes {exposed_comm_ns of window_ns} of the window."
 -- every = "{where}: exposed communication takes {exposed_comm_ns of window_ns} of the windows."
@@ -47,6 +48,7 @@
 -- when = "exposed_memory_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "exposed_memory_ns"
 -- cost = { ns = "exposed_memory_ns", adds = true, topics = ["copies"], detail = 1 }
+-- what_if = { change = "no_copies", class = "memory", without = "With copies and memsets that take no time" }
 -- next = "memcpy_throughput"
 -- text = "[{where}: ]exposed copies take {exposed_memory_ns of window_ns} of the window."
 -- every = "{where}: exposed copies take {exposed_memory_ns of window_ns} of the windows."

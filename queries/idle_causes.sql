@@ -48,6 +48,7 @@
 -- when = "host_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "host_ns"
 -- cost = { ns = "host_ns", adds = true, topics = ["host", "data"], detail = 1 }
+-- what_if = { change = "scale", class = "cpu_side", factor = 0, without = "With a CPU side that takes no time" }
 -- text = "{where} waits for the host for {host_ns of window_ns} of its window[, worst in step {host_step}][; over half of that, {host_op_ns}, passes before what {host_op} launches]."
 -- every = "{where} wait for the host for {host_ns of window_ns} of their windows[, worst in step {host_step} of rank {rank}][; on rank {rank} over half of that, {host_op_ns}, passes before what {host_op} launches]."
 -- step = "host_step"
@@ -65,6 +66,7 @@
 -- when = "overhead_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "overhead_ns"
 -- cost = { ns = "overhead_ns", adds = true, topics = ["launches"], detail = 1 }
+-- what_if = "no_short_gaps"
 -- next = "kernel_summary"
 -- text = "{where} spends {overhead_ns of window_ns} of its window in short gaps between one kernel and the next[, worst in step {overhead_step}]."
 -- every = "{where} spend {overhead_ns of window_ns} of their windows in short gaps between one kernel and the next[, worst in step {overhead_step} of rank {rank}]."

@@ -38,6 +38,7 @@
 -- when = "direction = 'HtoD' and src_memory = 'Pageable' and exposed_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "exposed_ns"
 -- cost = { ns = "exposed_ns", rows = "direction = 'HtoD' and src_memory = 'Pageable'", adds = true, topics = ["copies"], detail = 2 }
+-- what_if = { change = "no_copies", kernel = "pageable$", without = "With copies from pageable memory that take no time" }
 -- text = "[{where}: ]copies from pageable host memory to the device take {exposed_ns of window_ns} of the window while no kernel runs."
 -- every = "{where}: copies from pageable host memory to the device take {exposed_ns of window_ns} of the windows while no kernel runs."
 -- advice = "Pin the host memory (`pin_memory=True` of the loader), and copy the next batch with `non_blocking=True` on a stream of its own while this one computes."
@@ -45,6 +46,7 @@
 -- when = "direction = 'HtoD' and src_memory is distinct from 'Pageable' and exposed_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "exposed_ns"
 -- cost = { ns = "exposed_ns", rows = "direction = 'HtoD' and src_memory is distinct from 'Pageable'", adds = true, topics = ["copies"], detail = 2 }
+-- what_if = { change = "no_copies", kernel = "^HtoD$", without = "With copies to the device that take no time" }
 -- text = "[{where}: ]copies from host memory[ ({src_memory})] to the device take {exposed_ns of window_ns} of the window while no kernel runs."
 -- every = "{where}: copies from host memory that is not pageable to the device take {exposed_ns of window_ns} of the windows while no kernel runs."
 -- advice = "Copy the next batch on a stream of its own while this one computes; what is left then waits for the link: send fewer bytes."
@@ -52,6 +54,7 @@
 -- when = "direction = 'DtoH' and exposed_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "exposed_ns"
 -- cost = { ns = "exposed_ns", rows = "direction = 'DtoH'", adds = true, topics = ["copies"], detail = 2 }
+-- what_if = { change = "no_copies", kernel = "^DtoH$", without = "With copies to the host that take no time" }
 -- text = "[{where}: ]copies from the device to host memory take {exposed_ns of window_ns} of the window while no kernel runs."
 -- every = "{where}: copies from the device to host memory take {exposed_ns of window_ns} of the windows while no kernel runs."
 -- advice = "Copy results less often, and into pinned memory with `non_blocking=True`: `.item()` and `.cpu()` in the loop stop the device."
@@ -59,6 +62,7 @@
 -- when = "direction = 'DtoD' and exposed_ns > 0.1 * nullif(window_ns, 0)"
 -- by = "exposed_ns"
 -- cost = { ns = "exposed_ns", rows = "direction = 'DtoD'", adds = true, topics = ["copies"], detail = 2 }
+-- what_if = { change = "no_copies", kernel = "^DtoD$", without = "With copies within devices that take no time" }
 -- text = "[{where}: ]copies within the device take {exposed_ns of window_ns} of the window while no kernel runs."
 -- every = "{where}: copies within the device take {exposed_ns of window_ns} of the windows while no kernel runs."
 -- advice = "Write results in place: `clone`, `contiguous`, `cat` and the buckets of DDP copy (`gradient_as_bucket_view=True` avoids the latter)."

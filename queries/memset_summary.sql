@@ -26,6 +26,7 @@
 -- when = "exposed_ns > 0.02 * nullif(window_ns, 0)"
 -- by = "exposed_ns"
 -- cost = { ns = "exposed_ns", adds = true, topics = ["copies"], detail = 2 }
+-- what_if = { change = "scale", class = "memset", factor = 0, without = "With memsets that take no time" }
 -- text = "[{where}: ]memsets take {exposed_ns of window_ns} of the window while the GPU runs no kernel and no copy."
 -- every = "{where}: memsets take {exposed_ns of window_ns} of the windows while the GPU runs no kernel and no copy."
 -- advice = "Set fewer buffers to 0: `zero_grad(set_to_none=True)`, and `torch.empty` in place of `torch.zeros` for what is written anyway."

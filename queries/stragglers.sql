@@ -112,6 +112,7 @@
 -- when = "rooted_unmatched = 0 and exposed_rooted_transfer_ns > 0.2 * nullif(rooted_dur_ns, 0)"
 -- by = "exposed_rooted_transfer_ns"
 -- cost = { ns = "exposed_rooted_transfer_ns", rows = "rooted_unmatched = 0", adds = true, topics = ["transfer"], detail = 2 }
+-- what_if = { change = "scale", class = "communication", factor = 0, without = "With communication that takes no time" }
 -- next = "nccl_share"
 -- text = "[{where}: ]{exposed_rooted_transfer_ns of rooted_dur_ns} of its broadcasts and reductions is transfer while nothing computes[, most in {exposed_rooted_transfer_kind}][, worst in step {exposed_rooted_transfer_step}]."
 -- every = "{where}: {exposed_rooted_transfer_ns of rooted_dur_ns} of their broadcasts and reductions is transfer while nothing computes[, most in {exposed_rooted_transfer_kind}][, worst in step {exposed_rooted_transfer_step} of rank {rank}]."
@@ -121,6 +122,7 @@
 -- when = "rooted_unmatched > 0 and exposed_rooted_transfer_ns > 0.2 * nullif(rooted_dur_ns, 0)"
 -- by = "exposed_rooted_transfer_ns"
 -- cost = { ns = "exposed_rooted_transfer_ns", rows = "rooted_unmatched > 0", adds = true, topics = ["transfer"], detail = 2 }
+-- what_if = { change = "scale", class = "communication", factor = 0, without = "With communication that takes no time" }
 -- next = "nccl_share"
 -- text = "[{where}: ]{exposed_rooted_transfer_ns of rooted_dur_ns} of its broadcasts and reductions runs while nothing computes, the waiting of those included that are not found on all ranks ({rooted_unmatched})[, most in {exposed_rooted_transfer_kind}][, worst in step {exposed_rooted_transfer_step}]."
 -- every = "{where}: {exposed_rooted_transfer_ns of rooted_dur_ns} of their broadcasts and reductions runs while nothing computes, the waiting of those included that are not found on all ranks[, most in {exposed_rooted_transfer_kind}][, worst in step {exposed_rooted_transfer_step} of rank {rank}]."

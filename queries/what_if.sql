@@ -3,12 +3,13 @@
 -- of critical_path: each row starts when all that it waits for allows, by as much later as in the recording; a collective ends
 -- when the last rank has entered, plus each rank's transfer. `change` is scale, the time of the chosen rows times factor;
 -- median, the median of rows of the same name that are not chosen (of GPUs only); bandwidth, transfers at factor times the
--- bandwidth; ideal_network, without any transfer; no_launch_gaps, GPU rows without the lag behind their launch; no_waits,
--- where the others do not wait for of_rank, which itself comes as late as before; on_time, where of_rank does its own work
--- before each collective that it enters last in less time, so that it enters with the last but one rank; no_data_waits,
--- threads without the time in the ranges of a data loader. All filters together choose the rows; class compute are all kernels
--- that do not communicate, gpu all rows of GPUs. With a step only its rows change, and the times are those of the step. The
--- gain is at most what the change removes from the path, and less where another path takes over. Order and contention stay as
+-- bandwidth; ideal_network, without any transfer; no_copies, where neither copies nor the calls that launch them take time;
+-- no_launch_gaps, GPU rows without the lag behind their launch; no_short_gaps, without the lag behind all that they wait for,
+-- where it is at most 30 µs; no_waits, where the others do not wait for of_rank, which itself comes as late as before; on_time,
+-- where of_rank does its own work before each collective that it enters last in less time, so that it enters with the last but
+-- one rank; no_data_waits, threads without the time in the ranges of a data loader. All filters together choose the rows; class
+-- compute are all kernels that do not communicate, gpu all rows of GPUs, memory copies and memsets, cpu_side what threads do
+-- between their waits, data loaders apart. With a step only its rows change, and the times are those of the step. The gain is at most what the change removes from the path, and less where another path takes over. Order and contention stay as
 -- recorded. The answer is refused where a replay without a change misses the recorded window by more than 1 %, or where
 -- nothing recorded shows what threads did, or what GPUs waited for, in over 20 % of it, for these waits would count as work.
 -- Unknown time before the first row of a rank or thread refuses no answer: it counts to the 20 % of critical_path only, and no
@@ -26,7 +27,7 @@
 -- ]
 -- [params]
 -- common = ["run"]
--- change = { default = "scale", choices = ["scale", "median", "bandwidth", "ideal_network", "no_launch_gaps", "no_waits", "on_time", "no_data_waits"], about = "what is different" }
+-- change = { default = "scale", choices = ["scale", "median", "bandwidth", "ideal_network", "no_copies", "no_launch_gaps", "no_short_gaps", "no_waits", "on_time", "no_data_waits"], about = "what is different" }
 -- factor = { default = 0.5, about = "of scale: times what the chosen rows take; of bandwidth: times the bandwidth" }
 -- class = { type = "text", example = "communication", about = "only rows of this class" }
 -- kernel = { type = "text", about = "only GPU rows in whose name this regular expression is found" }

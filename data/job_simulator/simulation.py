@@ -192,6 +192,15 @@ class Simulation:
         """Return how long the job would take if rows of the GPU started without the lag behind their launch."""
         return self.what_if(lag=lambda _, edge: 0 if edge.reason is Reason.LAUNCH else edge.lag_ns)
 
+    def what_if_no_gaps(self) -> int:
+        """Return how long the job would take if rows of the GPU started without any lag."""
+
+        def lag(row: Row, edge: Edge) -> int:
+            is_gap = row.kind in GPU_KINDS and edge.reason in (Reason.LAUNCH, Reason.STREAM, Reason.EVENT)
+            return 0 if is_gap else edge.lag_ns
+
+        return self.what_if(lag=lag)
+
     def what_if_without_waits(self, rank: int) -> int:
         """Return how long the job would take if no other rank waited for this one in a collective."""
 

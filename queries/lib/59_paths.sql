@@ -7,7 +7,8 @@ select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, c
 
 -- path_gpu_rows(executions, wanted): the kernels, copies, memsets and whole graphs of one run, in any order, each with its
 -- class (that of the kernel's name, copy, memset or cuda_graph) and the kind of collective of a communication kernel.
--- executions is a relation like path_kernels().
+-- executions is a relation like path_kernels(). The name of a copy is its direction; that of one from pageable memory ends
+-- in pageable, for its call takes as long as the copy.
 create or replace macro path_gpu_rows(executions, wanted) as table
 with _kernels as not materialized (
     select *, {'pid': pid, 'stream': stream, 'correlation': correlation} as part from query_table(executions)
@@ -15,7 +16,14 @@ with _kernels as not materialized (
 _others as (
     select source, rank, pid, device, stream, kind, name, start_ns, end_ns, correlation
     from gpu_activity
-    where run = wanted and kind <> 'kernel'
+    where run = wanted and kind not in ('kernel', 'memcpy')
+    union all by name
+    select
+        source, rank, pid, device, stream, 'memcpy' as kind,
+        direction || case when direction = 'HtoD' and src_memory = 'Pageable' then ' pageable' else '' end as name,
+        start_ns, end_ns, correlation
+    from memcpys
+    where run = wanted
 ),
 _rows as (
     select

@@ -12,7 +12,7 @@ from tracelab.report.summary.text import summary_lines
 
 _NS = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9}
 _STEP = re.compile(r" and of a step of ([\d.,]+) (ns|µs|ms|s)\b")
-_COST = re.compile(r"(\d+\.\d) %(?:, at most)?(?: by a replay)?(?:,| ·) ([\d.,]+) (ns|µs|ms|s) of a step")
+_COST = re.compile(r"(\d+\.\d) %(?: at most)?(?: by a replay)?(?:,| ·) ([\d.,]+) (ns|µs|ms|s) of a step")
 _ROUNDING = {"rel": 1e-3, "abs": 6e-4}
 """Times have four digits, shares one behind the point of a percentage."""
 

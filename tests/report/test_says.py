@@ -68,6 +68,14 @@ def test_a_column_is_required_where_a_sentence_names_it_outside_of_clauses() -> 
         ),
         (FINDING + '-- when = "n"\n-- by = "n"\n-- text = "n"\n-- step = "m"\n', "step = 'm', which is not a column"),
         (
+            FINDING + '-- when = "n"\n-- by = "n"\n-- text = "n"\n-- what_if = "median"\n',
+            "has what_if = 'median'; expected a change, one of on_time, ",
+        ),
+        (
+            FINDING + '-- when = "n"\n-- by = "n"\n-- text = "n"\n-- what_if = { change = "scale", factor = 0 }\n',
+            "what_if of the change scale needs without",
+        ),
+        (
             FINDING + '-- when = "n"\n-- by = "n"\n-- text = "n"\n-- what = "m"\n',
             "and may have advice",
         ),

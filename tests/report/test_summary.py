@@ -20,7 +20,7 @@ from tracelab.cli import main
 from tracelab.errors import NoDataError
 from tracelab.output.commands import StoreCommands
 from tracelab.query.library import library
-from tracelab.query.report_rules import Cost, Finding
+from tracelab.query.report_rules import Cost, Finding, WhatIf
 from tracelab.report.answers import open_report_session
 from tracelab.report.page import Page
 from tracelab.report.summary import summarize as summarize_module
@@ -33,7 +33,13 @@ from tracelab.report.summary.overview import group_by_lead
 from tracelab.report.summary.ranking import add_consequences, explain, limit, rank_leads
 from tracelab.report.summary.rows import summary_rows
 from tracelab.report.summary.summarize import RunSummary, summarize
-from tracelab.report.summary.text import Summaries, describe_rest, describe_runs, summary_lines
+from tracelab.report.summary.text import (
+    Summaries,
+    describe_rest,
+    describe_runs,
+    format_recoverable,
+    summary_lines,
+)
 
 LEAST = 0.01
 
@@ -106,14 +112,15 @@ def test_findings_together_cost_no_more_than_the_figure_that_they_are_part_of() 
 
 def replayable(name: str, share: float, detail: int, topic: str, change: str = "no_data_waits") -> Lead:
     found = lead(name, share, detail, topic)
-    return replace(found, finding=replace(found.finding, what_if=change))
+    return replace(found, finding=replace(found.finding, what_if=WhatIf((("change", change),), "Without it")))
 
 
-def gaining(**gain_ns: int) -> Callable[[Sequence[Lead]], list[Lead]]:
-    """Return a replay of a window of 1,000 ns, with what each change gains."""
+def gaining(*, open_ns: int = 0, **gain_ns: int) -> Callable[[Sequence[Lead]], list[Lead]]:
+    """Return a replay of a window of 1,000 ns, with what each change gains, and for how long it waits for unknowns."""
     return lambda leads: [
-        replace(each, gain=Gain(gain_ns[each.finding.what_if], 1_000)) if each.finding.what_if else each
+        replace(each, gain=Gain(gain_ns[str(dict(what_if.params)["change"])], 1_000, open_ns)) if what_if else each
         for each in leads
+        for what_if in (each.finding.what_if,)
     ]
 
 
@@ -136,6 +143,26 @@ def test_what_costs_less_than_one_percent_is_ranked_where_a_replay_gains_more() 
     listed = rank_leads([idle, loader], [], [], 2, gaining(no_data_waits=55), small)
     assert ([each.sentence.split()[0] for each in listed.leads], listed.below) == (["loader", "idle"], 2)
     assert rank_leads([idle], [], [], 2, gaining(no_data_waits=9), small).below == 2
+
+
+@pytest.mark.parametrize(
+    ("gain_ns", "open_ns", "share", "label"),
+    [
+        (300, 0, 0.3, "30.0 % at most by a replay"),
+        (300, 50, 0.35, "35.0 % at most by a replay"),
+        (300, 100, 0.4, "40.0 %"),
+        (500, 0, 0.4, "40.0 %"),
+    ],
+)
+def test_a_replay_without_more_than_the_loss_bounds_it(gain_ns: int, open_ns: int, share: float, label: str) -> None:
+    """GPUs wait for the host for 40 %; a CPU side that takes no time may end waits that are not recorded, too."""
+    host = replayable("host", 0.4, 1, "host", "scale")
+    (found,) = rank_leads([host], [], [], 0, gaining(open_ns=open_ns, scale=gain_ns)).leads
+    assert (found.recoverable, format_recoverable(found)) == (pytest.approx(share), label)
+    text = found.sentence if found.is_replayed else found.details
+    assert f"Without it, a replay of the run takes {gain_ns} ns of 1.000 µs less" in text
+    assert ("for 50 ns of the rest it waits for what is not recorded" in text) == (open_ns == 50)
+    assert rank_leads([host], [], [], 0, gaining(scale=9)).below == 1
 
 
 def test_a_part_whose_loss_the_replay_of_a_finding_removes_is_stated_there() -> None:

@@ -105,7 +105,7 @@ def random_change(simulation: Simulation, random: Random) -> Change:
     rank = random.randrange(simulation.job.ranks)
     percent = random.choice((0, 25, 50, 80, 150))
     factor = {"factor": percent / 100}
-    match random.randrange(6):
+    match random.randrange(8):
         case 0:
             scaled = simulation.what_if_scaled(lambda row: row.rank == rank and row.kind is Kind.KERNEL, percent)
             return {"change": "scale", "class": "compute", "of_rank": rank} | factor, scaled
@@ -121,6 +121,12 @@ def random_change(simulation: Simulation, random: Random) -> Change:
             return {"change": "ideal_network"}, simulation.what_if_ideal_network()
         case 4:
             return {"change": "no_launch_gaps"}, simulation.what_if_no_launch_gaps()
+        case 5:
+            return {"change": "no_short_gaps"}, simulation.what_if_no_gaps()
+        case 6:
+            return {"change": "scale", "class": "cpu_side"} | factor, simulation.what_if_scaled(
+                lambda row: row.kind in (Kind.HOST, Kind.CALL), percent
+            )
         case _:
             return {"change": "no_waits", "of_rank": rank}, simulation.what_if_without_waits(rank)
 

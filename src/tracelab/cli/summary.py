@@ -57,12 +57,13 @@ def command(
 ) -> None:
     """Print what matters in each run: five figures, and the three findings that cost most of its time.
 
-    Shares are of the run's measured time, the windows of all its GPUs added up (without a GPU, of the windows of its
-    ranks, or of all steps). A symptom that a listed cause explains is not listed again. Where the query what_if can
-    replay the run without a cause, such as a late rank, the share is what the run gains by that, and findings come in
-    that order. Of more than three runs each has few lines. Of a store with more than twelve those are listed that
-    lose most to a cause, or whose step time is unlike that of runs with the same settings. With --all-findings each
-    run is listed whole.
+    Shares are of the run's measured time, the windows of all its GPUs added up (without a GPU, of the windows of
+    its ranks, or of all steps). A symptom that a listed cause explains is not listed again. Where the query what_if
+    can replay the run without a cause, such as a late rank, the share is what the run gains by that, and findings
+    come in that order; "at most" where the replay removes more, such as all work of the CPU side. What a finding
+    costs per step is its share of the step time. Of more than three runs each has few lines. Of a store with more
+    than twelve those are listed that lose most to a cause, or whose step time is unlike that of runs with the same
+    settings. With --all-findings each run is listed whole.
 
     Where `collect run` recorded the start of a program, only what follows its first step counts; --whole includes all.
 

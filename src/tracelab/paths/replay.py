@@ -28,8 +28,8 @@ class Change:
     """What is different in a replay: a factor for own times or new durations, and waits that fall away.
 
     `segment_factor` is for the work of segments, all others are for rows of GPUs: `duration` is NONE where `factor`
-    applies; of a collective both concern the transfer. The others do not wait for the rows of `unawaited`, and those of
-    `unlagged` start without the lag behind their launch.
+    applies; of a collective both concern the transfer. The others do not wait for the rows of `unawaited`, those of
+    `unlagged` start without the lag behind their launch, and those of `ungapped` without any.
     """
 
     segment_factor: Array
@@ -37,6 +37,7 @@ class Change:
     duration: Array
     unawaited: Array
     unlagged: Array
+    ungapped: Array
 
 
 def no_change(graph: Graph) -> Change:
@@ -45,7 +46,10 @@ def no_change(graph: Graph) -> Change:
     none = np.broadcast_to(np.array(False), rows)  # noqa: FBT003
     one = np.array(1.0)
     return Change(
-        np.broadcast_to(one, segments), np.broadcast_to(one, rows), np.broadcast_to(np.array(NONE), rows), none, none
+        np.broadcast_to(one, segments),
+        np.broadcast_to(one, rows),
+        np.broadcast_to(np.array(NONE), rows),
+        *(none, none, none),
     )  # views of one item
 
 
@@ -96,8 +100,11 @@ class Replay:
             changed.threads = _change_work(self.graph, self.threads, change)
             changed._place_launches()
         changed.duration = changed._durations()
-        changed.launch_lag = np.where(change.unlagged, 0, self.launch_lag)
-        changed.rest = np.where(change.unlagged & self.is_launched_late, 0, self.rest)
+        unlagged, ungapped = change.unlagged | change.ungapped, change.ungapped
+        changed.launch_lag = np.where(unlagged, 0, self.launch_lag)
+        changed.stream_lag = np.where(ungapped, 0, self.stream_lag)
+        changed.event_lag = np.where(ungapped[self.waits[0]], 0, self.event_lag)
+        changed.rest = np.where(ungapped | (unlagged & self.is_launched_late), 0, self.rest)
         return changed
 
     def _durations(self) -> Array:

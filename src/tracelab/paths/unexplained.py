@@ -65,7 +65,24 @@ def measure_unreplayable(graph: Graph, path: Path) -> UnexplainedTime:
     return replace(measure_unexplained(graph, path), gap_ns=gap_ns)
 
 
-def measure_unreplaced(graph: Graph, path: Path) -> int:
+@dataclass(frozen=True)
+class UnreplacedTime:
+    """Time on a path that a replay keeps as it was, though a change may end it: waits of GPUs, and of threads."""
+
+    gap_ns: int
+    thread_ns: int
+
+    @property
+    def total_ns(self) -> int:
+        """Return the sum."""
+        return self.gap_ns + self.thread_ns
+
+    def open_ns(self, before: "UnreplacedTime") -> int:
+        """Return what a run may gain beside what its replay gains: all waits of GPUs, and added ones of threads."""
+        return self.gap_ns + max(0, self.thread_ns - before.thread_ns)
+
+
+def measure_unreplaced(graph: Graph, path: Path) -> UnreplacedTime:
     """Return the time on a path that a replay keeps as it was, though a change may end it: unknown waits.
 
     These are threads and GPUs that wait for what is not recorded, and silence of threads without any op, beside others
@@ -80,12 +97,12 @@ def measure_unreplaced(graph: Graph, path: Path) -> int:
     if has_op.any():
         is_silent = graph.nesting.is_silent(graph.segments.row[segments])
         is_waiting |= is_silent & ~has_op[graph.segments.thread[segments]]
-    return gap_ns + int(spent[own[is_waiting]].sum())
+    return UnreplacedTime(gap_ns, int(spent[own[is_waiting]].sum()))
 
 
-def refuse_changed(before_ns: int, after_ns: int, window_ns: int) -> str | None:
-    """Return why a replay proves nothing, if so: from `measure_unreplaced` before and after, and the window after."""
-    added_ns = after_ns - before_ns
+def refuse_changed(before: UnreplacedTime, after: UnreplacedTime, window_ns: int) -> str | None:
+    """Return why a replay proves nothing, if so: from what it keeps before and after a change, and the window after."""
+    added_ns = after.total_ns - before.total_ns
     if added_ns <= LARGEST_RATIO * window_ns:
         return None
     return (

@@ -24,6 +24,7 @@ from tracelab.paths.steps import find_step_marks
 from tracelab.paths.unexplained import (
     LARGEST_RATIO,
     UnexplainedTime,
+    UnreplacedTime,
     measure_unreplaced,
     measure_unreplayable,
     refuse_changed,
@@ -49,6 +50,7 @@ LARGEST_ERROR_RATIO = 0.01
 CLASSES_OF_CHANGES = {
     "ideal_network": "communication",
     "bandwidth": "communication",
+    "no_copies": "copy",
     "no_data_waits": "data_loader",
 }
 """The rows that a change is about, where no class is chosen."""
@@ -58,6 +60,10 @@ OF_ONE_RANK = {
 }
 """Changes that need a rank, and which."""
 NOT_COMPUTE = ("communication", "copy", "memset")
+_CLASSES_OF_GROUPS = {"cpu_side": ("cpu", "cpu_unrecorded"), "memory": ("copy", "memset")}
+"""Classes that go by one name; what a thread waits for is not in `cpu_side`, nor is its data loader."""
+SHORT_GAP_NS = 30_000
+"""The longest gap that is overhead between rows of GPUs and waits for nothing, as min_gap_ns of idle_causes."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +96,15 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a change of a run gives: the run after it, or why that is not known."""
+    """What a change of a run gives: the run after it, or why that is not known.
+
+    For `open_ns` of its window the run waits for what is not recorded, and may gain that, too.
+    """
 
     changed_rows: int
     reason: str | None
     window_ns: int | None = None
+    open_ns: int | None = None
     graph: Graph | None = None
     path: Path | None = None
 
@@ -134,7 +144,7 @@ class Replays:
         )
 
     @cached_property
-    def _kept_ns(self) -> int:
+    def _kept(self) -> UnreplacedTime:
         return measure_unreplaced(self.graph, self.path)
 
     def answer(self, params: Params) -> Answer:
@@ -145,14 +155,19 @@ class Replays:
             chosen = choosing.result()
         if self._step is not None:
             chosen.keep_started(self.graph, self._window)
-        if reason := self._refusal or refuse_change(params, self._relations, chosen):
+        if reason := (
+            self._refusal
+            or refuse_change(params, self._relations, chosen)
+            or refuse_uncalled(self.graph, params, chosen, self.window_ns)
+        ):
             return Answer(chosen.count, reason)
         changed = self._unchanged.with_change(plan_change(self.graph, params, chosen)).run(self._check)
         moved = self._find_window(changed)
         path, window_ns = find_path(changed, moved, self._check), moved.end - moved.start
-        if reason := refuse_changed(self._kept_ns, measure_unreplaced(changed, path), window_ns):
+        kept = measure_unreplaced(changed, path)
+        if reason := refuse_changed(self._kept, kept, window_ns):
             return Answer(chosen.count, reason)
-        return Answer(chosen.count, None, window_ns, changed, path)
+        return Answer(chosen.count, None, window_ns, kept.open_ns(self._kept), changed, path)
 
 
 def compute_what_if(relations: Relations, params: Params, check: Callable[[], None]) -> dict[str, pa.Table]:
@@ -245,13 +260,45 @@ def choose_rows(graph: Graph, relations: Relations, params: Params) -> Chosen:
     for marked in _mark_rows(graph, relations, params):
         inside = np.append(graph.nesting.lies_in(np.arange(len(marked)), marked), False)  # of -1, no row
         chosen.keep(inside[segments.row], inside[graph.launch_row])
+    if params["change"] == "no_copies":
+        _add_launching_calls(graph, chosen)
     return chosen
+
+
+def _add_launching_calls(graph: Graph, chosen: Chosen) -> None:
+    """Choose the calls that launch the chosen rows, too: one that copies may last as long."""
+    launching = np.zeros(graph.recording.cpu.count + 1, dtype=bool)  # the last one of -1, no row
+    launching[graph.launch_row[chosen.rows & _is_called(graph)]] = True
+    np.logical_or(chosen.segments, launching[graph.segments.row], out=chosen.segments)
+
+
+def _is_called(graph: Graph) -> Array:
+    """Return for each row of a GPU whether the call that launched it is recorded."""
+    is_call = np.append(graph.recording.cpu.of_kind("call"), False)  # of -1, no row
+    return np.asarray(is_call[graph.launch_row])
+
+
+def refuse_uncalled(graph: Graph, params: Params, chosen: Chosen, window_ns: int) -> str | None:
+    """Return why copies cannot fall away, if so: it is not known which calls last as long."""
+    if params["change"] != "no_copies":
+        return None
+    rows = np.flatnonzero(chosen.rows & ~_is_called(graph)) + graph.gpu_from
+    uncalled_ns = int((graph.end - graph.start)[rows].sum())
+    if uncalled_ns <= LARGEST_ERROR_RATIO * window_ns:
+        return None
+    return (
+        f"the calls that launch {len(rows):,} of the copies, {100 * uncalled_ns / window_ns:.1f} % of the window, are "
+        "not recorded, and may last as long: record calls of the CUDA runtime and driver"
+    )
 
 
 def _keep_changed(graph: Graph, params: Params, chosen: Chosen) -> None:
     """Keep the rows that a change of waits or launches is about."""
     if params["change"] == "no_launch_gaps":
         chosen.keep_rows(graph.launch_thread >= 0)
+    if params["change"] == "no_short_gaps":
+        bound = graph.plain.bound
+        chosen.keep_rows((bound != NONE) & (graph.start[graph.gpu_from :] - bound <= SHORT_GAP_NS))
     if params["change"] == "no_waits":
         chosen.keep_rows(graph.meeting >= 0)
 
@@ -310,7 +357,9 @@ def _is_class(name: str, place: int, wanted: str) -> bool:
     """Return whether a class is the wanted one; compute is each class of kernels that does not communicate."""
     on_gpu = place >= _FIRST_GPU_CLASS
     return (
-        name == wanted or (wanted == "compute" and on_gpu and name not in NOT_COMPUTE) or (wanted == "gpu" and on_gpu)
+        name in _CLASSES_OF_GROUPS.get(wanted, (wanted,))
+        or (wanted == "compute" and on_gpu and name not in NOT_COMPUTE)
+        or (wanted == "gpu" and on_gpu)
     )
 
 
@@ -332,11 +381,9 @@ def plan_change(graph: Graph, params: Params, chosen: Chosen) -> Change:
     change = no_change(graph)
     factor = float(params["factor"]) if params["factor"] is not None else 1.0
     match params["change"]:
-        case "scale":
-            return _scale(change, chosen, factor)
-        case "bandwidth":
-            return _scale(change, chosen, 1 / factor)
-        case "ideal_network" | "no_data_waits":
+        case "scale" | "bandwidth":
+            return _scale(change, chosen, factor if params["change"] == "scale" else 1 / factor)
+        case "ideal_network" | "no_data_waits" | "no_copies":
             return _scale(change, chosen, 0.0)
         case "on_time":
             of_segments, of_rows = shorten_late_work(graph, int(params["of_rank"] or 0))
@@ -348,6 +395,8 @@ def plan_change(graph: Graph, params: Params, chosen: Chosen) -> Change:
             return replace(change, unawaited=chosen.rows)
         case "no_launch_gaps":
             return replace(change, unlagged=chosen.rows)
+        case "no_short_gaps":
+            return replace(change, ungapped=chosen.rows)
         case _:
             return change
 

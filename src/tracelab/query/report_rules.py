@@ -62,8 +62,18 @@ COMPUTING_TOPICS = frozenset({"clocks", "parallelism", "kernels"})
 """Those of time in which devices compute."""
 
 CHANGES_OF_A_RANK = ("on_time",)
-WHAT_IF_CHANGES = (*CHANGES_OF_A_RANK, "no_data_waits", "ideal_network", "no_launch_gaps")
-"""Changes of the query what_if that a finding may name: those that take no other parameter than a rank."""
+WHAT_IF_CHANGES = {
+    "on_time": "With rank {rank} on time",
+    "no_data_waits": "Without waits for data",
+    "ideal_network": "With transfers that take no time",
+    "no_short_gaps": "Without short gaps between kernels",
+    "no_copies": None,
+    "scale": None,
+}
+"""Changes of the query what_if that a finding may name, and what is different in a replay; of None the finding has it.
+Those of a rank are of that of the row."""
+_BOUNDS = ("no_short_gaps", "no_copies", "scale")
+"""Changes that remove more than findings are about: their gain is a bound of what a run can gain."""
 
 _LAST = 99
 
@@ -99,6 +109,24 @@ class Cost:
 
 
 @dataclass(frozen=True)
+class WhatIf:
+    """The parameters of the query what_if that remove a loss, `change` among them, and what is different, in words."""
+
+    params: tuple[tuple[str, str | float], ...]
+    without: str
+
+    @property
+    def is_of_a_rank(self) -> bool:
+        """Return whether the change is of one rank."""
+        return dict(self.params)["change"] in CHANGES_OF_A_RANK
+
+    @property
+    def is_bound(self) -> bool:
+        """Return whether the change removes more than the finding is about: all work of the CPU side, not the waits."""
+        return dict(self.params)["change"] in _BOUNDS
+
+
+@dataclass(frozen=True)
 class Finding:
     """A sentence about the rows of an answer for which `when` holds.
 
@@ -120,8 +148,8 @@ class Finding:
     each: str | None
     cost: Cost | None = None
     next_queries: tuple[str, ...] = ()
-    what_if: str | None = None
-    """The change of the query what_if that removes the loss; `on_time` is of the rank of the row."""
+    what_if: WhatIf | None = None
+    """The replay without the loss."""
     rule: str | None = None
     """Of a finding about rows within the threshold of a rule, that rule; None of the rule itself."""
     every: str | None = None
@@ -249,15 +277,32 @@ def _parse_finding(entry: object, columns: Mapping[str, str]) -> Finding:
     when, by, text = map(str, texts)
     following = entry.get("next", ())
     next_queries = (following,) if isinstance(following, str) else tuple(map(str, following))
-    what_if = entry.get("what_if")
-    if what_if is not None and what_if not in WHAT_IF_CHANGES:
-        raise ValueError(f"[[report.findings]] has what_if = {what_if!r}; expected one of {', '.join(WHAT_IF_CHANGES)}")
+    what_if = _parse_what_if(entry.get("what_if"))
     cost = _parse_cost(entry.get("cost"), columns)
     if every is not None and (cost is None or cost.adds is None or each is not None):
         raise ValueError("[[report.findings]] has every, which needs a cost that adds up, and no each")
     if every is not None and not str(every).startswith(f"{{{WHERE}}}"):
         raise ValueError(f"[[report.findings]]: every must begin with {{{WHERE}}}, the number of rows")
     return Finding(when, by, text, advice, int(most), each, cost, next_queries, what_if, every=every, step=str(step))
+
+
+_WHAT_IF_KEYS = frozenset({"change", "class", "kernel", "factor", "without"})
+
+
+def _parse_what_if(entry: object) -> WhatIf | None:
+    """Parse a change, or a table of a change with its other parameters and what is different without the loss."""
+    if entry is None:
+        return None
+    table = {"change": entry} if isinstance(entry, str) else entry
+    if not isinstance(table, dict) or set(table) - _WHAT_IF_KEYS or table.get("change") not in WHAT_IF_CHANGES:
+        raise ValueError(
+            f"[[report.findings]] has what_if = {entry!r}; expected a change, one of {', '.join(WHAT_IF_CHANGES)}, "
+            f"or a table of {', '.join(sorted(_WHAT_IF_KEYS))}"
+        )
+    without = table.get("without", WHAT_IF_CHANGES[table["change"]])
+    if without is None:
+        raise ValueError(f"[[report.findings]]: what_if of the change {table['change']} needs without")
+    return WhatIf(tuple((name, value) for name, value in table.items() if name != "without"), str(without))
 
 
 _COST_KEYS = frozenset({"ns", "of", "rows", "adds", "topics", "detail", "leads", "ranked", "adds_to", "joins", "opens"})

@@ -13,8 +13,8 @@ add up (`Cost.adds`), its cost is that of all rows of the run, or of all with th
 A query divides what the training loop measured, without a trace, by the steps of all ranks (`Cost.of`).
 
 The run need not get shorter by the cost: by less where another wait takes the place of the lost time, by more where
-ranks wait one behind the other. The summary replays the run, as the query what_if does, and ranks by what it gains
-(`report.summary.replays`).
+ranks wait one behind the other. The summary replays the run, as the query what_if does, and ranks by what it gains, or
+by the cost that this bounds (`report.summary.replays`). What a finding costs per step is its share of the step time.
 """
 
 from collections.abc import Sequence

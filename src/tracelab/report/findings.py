@@ -181,7 +181,7 @@ def render_cost(row: Mapping[str, Any], query: Query, finding: Finding, leads: S
         if relation.part:
             amount = _amount(relation.part, row[STEP])
             return f" <span class=cost>Part of finding {number} of the summary: {amount}.</span>"
-        amount = _amount(lead.recoverable, row[STEP], is_replayed=lead.gain is not None)
+        amount = _amount(lead.recoverable, row[STEP], is_replayed=lead.is_replayed)
         return f" <span class=cost>Finding {number} of the summary: {amount}.</span>"
     if relation.is_symptom(share):
         return f" <span class=cost>Symptom of {relation.causes}: {_amount(share, row[STEP])}.</span>"

@@ -42,7 +42,7 @@ def _head(lead: Lead, leads: Sequence[Lead], ceilings: Sequence[Ceiling], unrank
     else:
         less = [*_hidden([lead]), *_explained([lead], leads, unranked), *_shared([lead], leads, ceilings)]
         yield from _cost(lead, less, is_consequence=lead not in leads)
-    if lead.gain is not None:
+    if lead.gain is not None and lead.is_replayed:
         yield describe_gain(lead, lead.gain)
     if lead.part_of:
         yield f"That is part of {list_findings(lead.part_of)}."
@@ -59,6 +59,8 @@ def _head(lead: Lead, leads: Sequence[Lead], ceilings: Sequence[Ceiling], unrank
 def _details(lead: Lead, leads: Sequence[Lead], ceilings: Sequence[Ceiling], unranked: Sequence[Lead]) -> Iterator[str]:
     """Yield the symptoms of a finding, its lesser causes, why they cost less together, and its consequences."""
     yield from (each.sentence for each in lead.symptoms)
+    if lead.gain is not None and not lead.is_replayed:
+        yield describe_gain(lead, lead.gain)
     if joined := _joined(lead):
         yield from _describe_joined(lead, joined)
         parts = [lead, *joined]
@@ -86,23 +88,18 @@ def _joined_cost(lead: Lead, joined: Sequence[Lead]) -> str:
     total = _time(lead, sum(each.own_rest for each in (lead, *joined)))
     own = f"{_time(lead, lead.own_rest)} of {whole}"
     joined_to = f"and {total} with {' and '.join(parts)}"
-    return f"It costs {own}, {joined_to}." if lead.gain is None else f"GPUs lose {own} to it, {joined_to}."
-
-
-_WITHOUT = {
-    "on_time": "With rank {rank} on time",
-    "no_data_waits": "Without waits for data",
-    "ideal_network": "With transfers that take no time",
-    "no_launch_gaps": "Without the lag behind launches",
-}
-"""What is different in the replay of a change."""
+    return f"GPUs lose {own} to it, {joined_to}." if lead.is_replayed else f"It costs {own}, {joined_to}."
 
 
 def describe_gain(lead: Lead, gain: Gain) -> str:
     """Return how much shorter the run is without a loss."""
-    without = _WITHOUT[str(lead.finding.what_if)].format(rank=lead.rank)
+    without = lead.finding.what_if.without.format(rank=lead.rank) if lead.finding.what_if else "Without it"
     gained, window = (format_scaled(each, Quantity.DURATION) for each in (gain.gain_ns, gain.window_ns))
-    return f"{without}, a replay of the run takes {gained} of {window} less."
+    less = f"{without}, a replay of the run takes {gained} of {window} less"
+    if not lead.is_bounded or gain.bound - gain.share < _SAME_SHARE:
+        return f"{less}."
+    unknown = format_scaled(gain.open_ns, Quantity.DURATION)
+    return f"{less}, and for {unknown} of the rest it waits for what is not recorded."
 
 
 def _list_ranks(ranks: Sequence[str]) -> str:
@@ -149,8 +146,8 @@ def _cost(lead: Lead, less: Sequence[str], *, is_consequence: bool) -> Iterator[
         cost = f"In total, {lead.added_rows} {lose} {counted} of {of} {to} this"
     else:
         is_part = is_consequence or not lead.is_ranked
-        cost = f"{'That is' if is_part else 'It costs' if lead.gain is None else 'GPUs lose'} {counted} of {of}"
-        cost += " to it" * (not is_part and lead.gain is not None)
+        cost = f"{'That is' if is_part else 'GPUs lose' if lead.is_replayed else 'It costs'} {counted} of {of}"
+        cost += " to it" * (not is_part and lead.is_replayed)
     if consequences:
         cost += f", and ranks that wait for it {_time(lead, consequences)}"
     yield f"{cost} ({measured} measured, minus {', minus '.join(less)})." if less else f"{cost}."

@@ -7,7 +7,7 @@ from tracelab.report.summary.figures import format_share
 from tracelab.report.summary.lead import Lead, largest_leads, order_with_losses
 from tracelab.report.summary.overview import Outlier, find_outliers, order_runs
 from tracelab.report.summary.summarize import RunSummary
-from tracelab.report.summary.text import MOST_LEADS, describe_shares, format_per_step
+from tracelab.report.summary.text import MOST_LEADS, describe_shares, format_per_step, format_recoverable
 
 _MOST_ROWS = 12
 """Rows of the table and outliers that are not folded or left out."""
@@ -131,13 +131,12 @@ def _next_commands(summary: RunSummary) -> str:
 
 def _render_lead(number: int, lead: Lead, step_ns: float | None, drawn_run: str | None, *, on_page: bool) -> str:
     per_step = f" · {format_per_step(lead, step_ns)}" if step_ns else ""
-    replayed = " by a replay" * (lead.gain is not None)
     advice = f" <span class=advice>{lead.advice}</span>" if lead.advice else ""
     notes = "".join(f"<p>{_describe_unranked(each)}</p>" for each in lead.notes)
     evidence = f' <a href="#{lead.query}">Evidence</a>' if on_page else ""
     sql = f' <a href="#sql-{lead.query}">SQL</a>' if on_page else ""
     return (
-        f"<li value={number}><b class=share>{format_share(lead.recoverable)}{replayed}{per_step}</b> "
+        f"<li value={number}><b class=share>{format_recoverable(lead)}{per_step}</b> "
         f"{lead.sentence}{notes}{advice} "
         f"<small>Next: <code>{escape_text(lead.next_command)}</code>{_what_if(lead)}{evidence}"
         f"{_timeline_link(lead, drawn_run)}</small>"

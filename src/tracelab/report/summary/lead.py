@@ -21,15 +21,24 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class Gain:
-    """How much shorter a replay of a run is without a loss, of its `window_ns`."""
+    """How much shorter a replay of a run is without a loss, of its `window_ns`.
+
+    For `open_ns` it waits for what is not recorded: the run may gain these, too.
+    """
 
     gain_ns: int
     window_ns: int
+    open_ns: int = 0
 
     @property
     def share(self) -> float:
         """Return the gain as a share of the window, as what_if does."""
         return self.gain_ns / self.window_ns
+
+    @property
+    def bound(self) -> float:
+        """Return the largest share by which the run can get shorter without the loss."""
+        return (self.gain_ns + self.open_ns) / self.window_ns
 
 
 @dataclass(frozen=True)
@@ -91,8 +100,23 @@ class Lead:
 
     @property
     def recoverable(self) -> float:
-        """Return by which share the run gets shorter without the loss, by a replay; without one, `rest`."""
-        return self.rest if self.gain is None else self.gain.share
+        """Return by which share the run gets shorter without the loss, by a replay; without one, `rest`.
+
+        A replay that removes more than the loss bounds `rest`.
+        """
+        if self.gain is None:
+            return self.rest
+        return min(self.rest, self.gain.bound) if self.is_bounded else self.gain.share
+
+    @property
+    def is_bounded(self) -> bool:
+        """Return whether a replay removes more than the loss, so that its gain is a bound."""
+        return self.gain is not None and self.finding.what_if is not None and self.finding.what_if.is_bound
+
+    @property
+    def is_replayed(self) -> bool:
+        """Return whether `recoverable` is from a replay."""
+        return self.gain is not None and not (self.is_bounded and self.rest <= self.gain.bound)
 
     @property
     def is_counted(self) -> bool:

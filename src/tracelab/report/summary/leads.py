@@ -126,7 +126,8 @@ def _leads_of(
 
 def _may_gain(finding: Finding) -> bool:
     """Return whether a replay may show that a ranked finding gains more than it costs."""
-    return finding.what_if is not None and finding.cost is not None and finding.cost.ranked
+    what_if = finding.what_if
+    return what_if is not None and not what_if.is_bound and finding.cost is not None and finding.cost.ranked
 
 
 def _build_lead(
@@ -212,4 +213,4 @@ def what_if_command(session: ReportSession, finding: Finding, run: str, rank: in
     change = change_of(finding, rank)
     if change is None or not _has_rows(session, ("kernels",), run):
         return None
-    return session.commands.query("what_if", run=run, change=change[0], of_rank=change[1])
+    return session.commands.query("what_if", run=run, **dict(change))

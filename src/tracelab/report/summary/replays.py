@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from tracelab.errors import TracelabError
 from tracelab.paths.gains import Change, write_changes
-from tracelab.query.report_rules import CHANGES_OF_A_RANK, Finding
+from tracelab.query.report_rules import Finding
 from tracelab.report.answers import ReportSession
 from tracelab.report.summary.lead import Gain, Lead
 from tracelab.schema import REPLAYED_GAINS
@@ -14,9 +14,9 @@ from tracelab.store.computed_tables import compute_tables
 
 def change_of(finding: Finding, rank: int | None) -> Change | None:
     """Return the change of what_if that removes the loss of a finding about a rank; None where there is none."""
-    if finding.what_if is None or (finding.what_if in CHANGES_OF_A_RANK and rank is None):
-        return None
-    return finding.what_if, rank if finding.what_if in CHANGES_OF_A_RANK else None
+    if finding.what_if is None or not finding.what_if.is_of_a_rank:
+        return None if finding.what_if is None else finding.what_if.params
+    return None if rank is None else (*finding.what_if.params, ("of_rank", rank))
 
 
 def has_replay(session: ReportSession, run: str) -> bool:
@@ -38,8 +38,8 @@ def replay_leads(session: ReportSession, run: str, leads: Sequence[Lead]) -> lis
     if not tables:
         return list(leads)
     gains = {
-        (row["change"], row["of_rank"]): Gain(row["gain_ns"], row["window_ns"])
-        for row in tables["gains"].to_pylist()
+        change: Gain(row["gain_ns"], row["window_ns"], row["open_ns"])
+        for change, row in zip(changes, tables["gains"].to_pylist(), strict=True)
         if row["gain_ns"] is not None and not row["ranks_left_out"]
     }
     return [

@@ -36,7 +36,8 @@ def summary_rows(summaries: Sequence[RunSummary]) -> pa.Table:
     `recording` has a status other than ok, or how a recording differs from what was requested. `unit` is that of the
     `value`: ns or ratio. Of a figure a value of NULL is unknown, and `note` states what to record. Of a finding, `name`
     is the query, `lost_ratio` the share of the run's measured time that is lost to it, `gain_ns` how much shorter a
-    replay of the run is without it, `value` that gain as a share of the recording, without a replay `lost_ratio`,
+    replay of the run is without it, `value` that gain as a share of the recording, without a replay `lost_ratio`, of a
+    replay that removes more than the finding (`WhatIf.is_bound`) the smaller of both,
     `step_ns` that share of the step time, `text` the sentence, `note` the advice, `next` the command that shows more,
     and `what_if` the one that replays the run without the loss, where there is one; `details` are what the finding
     explains and its lesser causes, and `figures` the command that shows the figures of `text`. The note `program_start`

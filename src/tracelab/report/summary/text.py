@@ -230,12 +230,16 @@ def _describe_unranked(lead: Lead) -> str:
 
 def describe_shares(summary: RunSummary) -> str:
     """Return what the shares of findings are: of which time, and whether replays of the run have some of them."""
-    replayed = any(lead.gain for lead in summary.leads)
-    meaning = (
-        '. "By a replay" is how much shorter the run gets without the cause. Other shares are the GPU time that is '
-        "lost to it; the run may gain less"
-    )
-    return f"What costs most, as shares of {describe_measured_time(summary)}{meaning * replayed}"
+    meaning = ""
+    if any(lead.is_replayed for lead in summary.leads):
+        bound = ', "at most" without all work of its kind' * any(
+            lead.is_replayed and lead.is_bounded for lead in summary.leads
+        )
+        meaning = (
+            f'. "By a replay" is how much shorter the run gets without the cause{bound}. Other shares are the GPU time '
+            "that is lost to it; the run may gain less"
+        )
+    return f"What costs most, as shares of {describe_measured_time(summary)}{meaning}"
 
 
 def describe_measured_time(summary: RunSummary) -> str:
@@ -248,6 +252,12 @@ def describe_measured_time(summary: RunSummary) -> str:
     return f"{length}the windows (first to last activity) of all {parts} added up{per_step}"
 
 
+def format_recoverable(lead: Lead) -> str:
+    """Return the share of a finding, and whether a replay has or bounds it."""
+    replayed = f"{' at most' * lead.is_bounded} by a replay" * lead.is_replayed
+    return f"{format_share(lead.recoverable)}{replayed}"
+
+
 def format_per_step(lead: Lead, step_ns: float) -> str:
     """Return the share of a finding as a part of the step time."""
     return f"{format_scaled(round(lead.recoverable * step_ns), Quantity.DURATION)} of a step"
@@ -256,9 +266,8 @@ def format_per_step(lead: Lead, step_ns: float) -> str:
 def _lead_lines(number: int, lead: Lead, step_ns: float | None, width: int) -> Iterator[str]:
     yield ""
     per_step = f", {format_per_step(lead, step_ns)}" if step_ns else ""
-    replayed = " by a replay" * (lead.gain is not None)
     yield from _wrap(
-        f"{number}. {format_share(lead.recoverable)}{replayed}{per_step}: {plain_text(lead.sentence)}",
+        f"{number}. {format_recoverable(lead)}{per_step}: {plain_text(lead.sentence)}",
         width,
         "  ",
         "     ",
