@@ -60,6 +60,7 @@ OF_ONE_RANK = {
 }
 """Changes that need a rank, and which."""
 NOT_COMPUTE = ("communication", "copy", "memset")
+_GROUPS = ("compute", "cpu_side", "gpu", "memory")
 _CLASSES_OF_GROUPS = {"cpu_side": ("cpu", "cpu_unrecorded"), "memory": ("copy", "memset")}
 """Classes that go by one name; what a thread waits for is not in `cpu_side`, nor is its data loader."""
 SHORT_GAP_NS = 30_000
@@ -157,7 +158,7 @@ class Replays:
             chosen.keep_started(self.graph, self._window)
         if reason := (
             self._refusal
-            or refuse_change(params, self._relations, chosen)
+            or refuse_change(params, self._relations, chosen, class_names(self.graph))
             or refuse_uncalled(self.graph, params, chosen, self.window_ns)
         ):
             return Answer(chosen.count, reason)
@@ -236,8 +237,8 @@ def refuse_replay(window_ns: int, replayed_ns: int, unexplained: UnexplainedTime
     return None
 
 
-def refuse_change(params: Params, relations: Relations, chosen: Chosen) -> str | None:
-    """Return why a change has no answer, if so."""
+def refuse_change(params: Params, relations: Relations, chosen: Chosen, classes: list[str]) -> str | None:
+    """Return why a change has no answer, if so; `classes` are those of the graph."""
     change, rank = params["change"], params["of_rank"]
     if change in OF_ONE_RANK and rank is None:
         return f"{change} needs --of-rank: {OF_ONE_RANK[str(change)]}"
@@ -245,6 +246,9 @@ def refuse_change(params: Params, relations: Relations, chosen: Chosen) -> str |
         return "no frames of modules are recorded: profile with with_stack=True, or choose ranges with --layer"
     if change == "on_time" and not chosen.count:
         return f"rank {rank} enters no collective behind all others after recorded work that the filters choose"
+    if params["class"] is not None and not _wanted_classes(classes, params).any():
+        others = ", ".join(sorted({*classes, *_GROUPS} - {"unknown"}))
+        return f"no row is of class {params['class']}; choose one of {others}"
     if change is not None and not chosen.count:
         return "no row is of this class, name, op, layer, module, rank, collective and step"
     return None
