@@ -122,23 +122,7 @@
 -- text = "{where} enters its first collective late, and the others wait for it. Its recording begins later than theirs, so the cause is not recorded."
 -- advice = "Start the profilers of all ranks behind a barrier, and record two steps or more: then what the rank did since the last common collective is known."
 -- ///
-with activity as not materialized (
-    select run, source, rank, pid, device, kind, name, start_ns, end_ns, dur_ns, correlation, stream
-    from unscoped_activity  -- what a rank does before it comes late is not chosen by a scope
-    where matches(run, $run) and has_valid_interval(start_ns, end_ns)
-),
-calls as not materialized (
-    select run, source, pid, tid, correlation, start_ns, end_ns
-    from unscoped_api_calls
-    where api in ('runtime', 'driver') and matches(run, $run)
-),
-launched as not materialized (
-    select
-        run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation,
-        {'kind': kind, 'call_end_ns': launch_end(call_start_ns, call_end_ns, start_ns)} as part
-    from with_calls('activity', 'calls')
-),
-marked as (
+with marked as (
     select run, source, rank, pid, name, scope, start_ns, end_ns, in_scope from recorded_annotations where matches(run, $run)
 ),
 loads as materialized (
@@ -157,25 +141,11 @@ lanes as materialized (
     from devices as d
     join (
         select run, source, rank, device, min(start_ns) as first_ns, max(end_ns) as last_ns
-        from activity
+        from launched_work  -- what a rank does before it comes late is not chosen by a scope
+        where matches(run, $run)
         group by run, source, rank, device
     ) as w
         on d.run = w.run and d.source = w.source and d.rank = w.rank and d.device is not distinct from w.device
-),
-work as (
-    select
-        d.lane,
-        case
-            when w.part.kind in ('memcpy', 'memset') then 2
-            when w.class = 'communication' then 1
-            else 0
-        end::tinyint as layer,
-        case when w.part.kind = 'kernel' then coalesce(w.collective, w.class) else w.part.kind end as detail,
-        w.start_ns, w.end_ns,
-        w.part.call_end_ns as launched_ns
-    from with_named_class('launched', 'activity') as w
-    join hint_small('devices') as d
-        on w.run = d.run and w.source = d.source and w.rank = d.rank and w.device is not distinct from d.device
 ),
 codes as materialized (
     select detail, (row_number() over (order by detail))::integer as code
@@ -188,9 +158,11 @@ codes as materialized (
     )
 ),
 coded as (
-    select w.lane, w.layer, c.code, w.start_ns, w.end_ns, w.launched_ns
-    from work as w
+    select d.lane, w.layer, c.code, w.start_ns, w.end_ns, w.launched_ns
+    from launched_work as w
     join hint_small('codes') as c on w.detail = c.detail
+    join hint_small('devices') as d
+        on w.run = d.run and w.source = d.source and w.rank = d.rank and w.device is not distinct from d.device
 ),
 pairs as materialized (
     from wait_pairs('collective_waits')
