@@ -48,7 +48,7 @@
 -- text = "[{where}: ]of the critical path {dur_ns of window_ns} are {class}."
 -- advice = "Only time on this path makes the run shorter: critical_path_rows lists it, and what_if computes what a change would gain."
 -- [[report.findings]]
--- when = "unknown_ns > 0.2 * nullif(window_ns, 0)"
+-- when = "unknown_ns > largest_unknown_ratio() * nullif(window_ns, 0)"
 -- by = "unknown_ns"
 -- text = "[{where}: ]what bounds the critical path is not known, because {reason}."
 -- advice = "Record synchronizations, events and system calls, and all ranks from one step on, as the guide of the critical path describes."
@@ -89,12 +89,13 @@ select
     r.window_ns,
     r.unknown_ns,
     r.unknown_ns / nullif(r.window_ns, 0) as unknown_ratio,
-    case when r.unknown_ns <= 0.2 * r.window_ns and r.clocks_reason is null then l.bound_by end as bound_by,
+    case when r.unknown_ns <= largest_unknown_ratio() * r.window_ns and r.clocks_reason is null then l.bound_by end as bound_by,
     case
         when r.clocks_reason is not null then r.clocks_reason
-        when r.unknown_ns > 0.2 * r.window_ns
+        when r.unknown_ns > largest_unknown_ratio() * r.window_ns
             then concat(
-                format('what the path waited for is unknown in {:.0f} % of the window, over 20 %', 100 * r.unknown_ns / r.window_ns),
+                format('what the path waited for is unknown in {:.0f} % of the window, ', 100 * r.unknown_ns / r.window_ns),
+                format('over {:.0f} %', 100 * largest_unknown_ratio()),
                 format('; {:.0f} % are before the recording of rank {}', 100 * r.late_ns / r.window_ns, r.late_rank)
                     || format(', which begins {:.3f} ms later than others: a later step (--step), if the recording has one, has no such part', r.late_ns / 1e6),
                 '; ' || r.unexplained_reason

@@ -101,6 +101,10 @@ select source, rank, pid, tid, name, start_ns, end_ns
 from python_frames
 where run = wanted and starts_with(name, 'nn.Module: ') and pattern::varchar is not null and has_valid_interval(start_ns, end_ns);
 
+-- largest_unknown_ratio(): above this share of its window, what a path waited for is not known well enough to name what bounds
+-- it, or to replay it.
+create or replace macro largest_unknown_ratio() as 0.2::double;
+
 -- left_out_reason(ranks): the sentence about ranks that a path leaves out, NULL for none.
 create or replace macro left_out_reason(ranks) as
     case ranks

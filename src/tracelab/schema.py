@@ -755,6 +755,7 @@ _PATH_RELATIONS = {
     "syncs": "from path_syncs($run)",
     "steps": "from path_steps($run, $step_name)",
     "apart": "select rank from processes_apart($run, null)",
+    "limits": "select largest_unknown_ratio() as unknown_ratio",
 }
 _GRAPH = Condensation("tracelab.paths.packing:condense", ("collectives", "gpu", "cpu", "syncs", "apart"))
 _STEP_NAME = r"(?i)^(profiler)?step\s*#?\s*\d+$"

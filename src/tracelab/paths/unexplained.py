@@ -4,12 +4,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tracelab.paths.columns import floats
 from tracelab.paths.graph import Graph
 from tracelab.paths.nodes import GAP
+from tracelab.paths.recording import Relations
 from tracelab.paths.walk import CPU_CLASSES, Path, segment_classes
-
-LARGEST_RATIO = 0.2
-"""Above this share of a window what a path waited for is not known well enough; critical_path has the same limit."""
 
 
 @dataclass(frozen=True)
@@ -100,12 +99,30 @@ def measure_unreplaced(graph: Graph, path: Path) -> UnreplacedTime:
     return UnreplacedTime(gap_ns, int(spent[own[is_waiting]].sum()))
 
 
-def refuse_changed(before: UnreplacedTime, after: UnreplacedTime, window_ns: int) -> str | None:
-    """Return why a replay proves nothing, if so: from what it keeps before and after a change, and the window after."""
-    added_ns = after.total_ns - before.total_ns
-    if added_ns <= LARGEST_RATIO * window_ns:
-        return None
-    return (
-        f"after the change {100 * added_ns / window_ns:.0f} % more of the path is waiting for what is not recorded, or "
-        "silence of threads that run no op, such as one that pins memory: the change may end that, too"
-    )
+@dataclass(frozen=True)
+class Limit:
+    """The largest share of a window that may be unknown."""
+
+    ratio: float
+
+    def refuse_recorded(self, unexplained: UnexplainedTime, window_ns: int) -> str | None:
+        """Return why a recording cannot be replayed, if so."""
+        if unexplained.total_ns <= self.ratio * window_ns:
+            return None
+        return f"over {100 * self.ratio:.0f} % of the window cannot be replayed: {unexplained.describe(window_ns)}"
+
+    def refuse_changed(self, before: UnreplacedTime, after: UnreplacedTime, window_ns: int) -> str | None:
+        """Return why a replay proves nothing, if so: from what it keeps before and after, and the window after."""
+        added_ns = after.total_ns - before.total_ns
+        if added_ns <= self.ratio * window_ns:
+            return None
+        percent = f"{100 * added_ns / window_ns:.0f} %"
+        return (
+            f"after the change {percent} more of the path is waiting for what is not recorded, "
+            "or silence of threads that run no op, such as one that pins memory: the change may end that, too"
+        )
+
+
+def read_limit(relations: Relations) -> Limit:
+    """Return the limit of a session, by the macro largest_unknown_ratio()."""
+    return Limit(float(floats(relations["limits"], "unknown_ratio")[0]))

@@ -21,14 +21,7 @@ from tracelab.paths.packing import read_graph
 from tracelab.paths.recording import Relations
 from tracelab.paths.replay import Change, Replay, no_change
 from tracelab.paths.steps import find_step_marks
-from tracelab.paths.unexplained import (
-    LARGEST_RATIO,
-    UnexplainedTime,
-    UnreplacedTime,
-    measure_unreplaced,
-    measure_unreplayable,
-    refuse_changed,
-)
+from tracelab.paths.unexplained import UnreplacedTime, measure_unreplaced, measure_unreplayable, read_limit
 from tracelab.paths.walk import (
     Path,
     Window,
@@ -116,6 +109,7 @@ class Replays:
     def __init__(self, relations: Relations, step: int | None, check: Callable[[], None]) -> None:
         """Read the graph, and find its window and path."""
         self._relations, self._step, self._check = relations, step, check
+        self._limit = read_limit(relations)
         self.graph = graph = read_graph(relations, check)
         return_freed_memory()
         self._find_window = whole_window if step is None else find_step_marks(graph, relations, step).window
@@ -140,8 +134,10 @@ class Replays:
     @cached_property
     def _refusal(self) -> str | None:
         """Return why no change has an answer, if so."""
-        return refuse_clocks(self.graph, self._relations) or refuse_replay(
-            self.window_ns, self.replayed_ns, measure_unreplayable(self.graph, self.path)
+        return (
+            refuse_clocks(self.graph, self._relations)
+            or refuse_replay(self.window_ns, self.replayed_ns)
+            or self._limit.refuse_recorded(measure_unreplayable(self.graph, self.path), self.window_ns)
         )
 
     @cached_property
@@ -166,7 +162,7 @@ class Replays:
         moved = self._find_window(changed)
         path, window_ns = find_path(changed, moved, self._check), moved.end - moved.start
         kept = measure_unreplaced(changed, path)
-        if reason := refuse_changed(self._kept, kept, window_ns):
+        if reason := self._limit.refuse_changed(self._kept, kept, window_ns):
             return Answer(chosen.count, reason)
         return Answer(chosen.count, None, window_ns, kept.open_ns(self._kept), changed, path)
 
@@ -226,15 +222,12 @@ def path_totals(graph: Graph, path: Path) -> Counter[str]:
     return totals
 
 
-def refuse_replay(window_ns: int, replayed_ns: int, unexplained: UnexplainedTime) -> str | None:
+def refuse_replay(window_ns: int, replayed_ns: int) -> str | None:
     """Return why no replay has an answer, if so."""
     error = abs(replayed_ns - window_ns) / window_ns
-    if error > LARGEST_ERROR_RATIO:
-        return f"a replay without a change misses the recorded window by {100 * error:.1f} %, over 1 %"
-    if unexplained.total_ns > LARGEST_RATIO * window_ns:
-        limit = f"{100 * LARGEST_RATIO:.0f} %"
-        return f"over {limit} of the window cannot be replayed: {unexplained.describe(window_ns)}"
-    return None
+    if error <= LARGEST_ERROR_RATIO:
+        return None
+    return f"a replay without a change misses the recorded window by {100 * error:.1f} %, over 1 %"
 
 
 def refuse_change(params: Params, relations: Relations, chosen: Chosen, classes: list[str]) -> str | None:
