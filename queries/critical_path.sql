@@ -1,17 +1,18 @@
 -- What the time of a run is spent on along its critical path: only what is on it makes the run shorter.
--- A row is one run and class, with `by` also one rank or op of it (rank and op are NULL otherwise); the rows of a run add up
--- to its window. The path is walked back from the end of the window: from each row to what it waited for last, which is the
--- row before it on its stream, a row of another stream that an event awaits, the call that launched it, the GPU row that a
--- synchronizing call waits for, another thread, or the rank that enters a collective last, by aligned clocks (see
--- clock_offsets). Each nanosecond counts once. The time between a row and what it waited for is launch_latency behind a launch
--- and scheduling behind another row; unknown, where nothing recorded explains it. Time of a thread is unknown too, where it
--- recorded neither op nor call for over 100 us in a process without recorded ops and calls of the operating system (nsys
--- --trace=osrt), for then it may have worked or waited; or where it waited in such a call, and what ended that is not
--- recorded. Above a share of 20 % unknown, time before a rank's recording included, bound_by is NULL: the sums are exact, but
--- what is behind the unknown part may be anything. It also is NULL where the clocks of CPU and GPU are apart, because the path
--- passes from one to the other: where in a process most synchronizations return over a millisecond before their work ends, or
--- most GPU rows begin as long before their launch. A step is chosen with `step`: a scope of steps, ranges or streams leaves
--- out what the path leads through, and has no answer.
+-- A row is one run and class, with `by` also one rank or op of it (rank and op are NULL otherwise); without a filter or a
+-- scope of rows those of a run add up to its window. The path is walked back from the end of the window: from each row to
+-- what it waited for last, which is the row before it on its stream, a row of another stream that an event awaits, the call
+-- that launched it, the GPU row that a synchronizing call waits for, another thread, or the rank that enters a collective
+-- last, by aligned clocks (see clock_offsets). Each nanosecond counts once. The time between a row and what it waited for is
+-- launch_latency behind a launch and scheduling behind another row; unknown, where nothing recorded explains it. Time of a
+-- thread is unknown too, where it recorded neither op nor call for over 100 us in a process without recorded ops and calls
+-- of the operating system (nsys --trace=osrt), for then it may have worked or waited; or where it waited in such a call, and
+-- what ended that is not recorded. Above a share of 20 % unknown, time before a rank's recording included, bound_by is NULL:
+-- the sums are exact, but what is behind the unknown part may be anything. It also is NULL where the clocks of CPU and GPU
+-- are apart, because the path passes from one to the other: where in a process most synchronizations return over a
+-- millisecond before their work ends, or most GPU rows begin as long before their launch. In a scope the path is that of the
+-- whole recording: `--steps`, `--from`, `--to` and `--after-start` take windows of it, and `--within`, `--stream` and
+-- `--linked` the rows of the scope, whose ratios are of all of the window; of streams these are rows of GPUs alone.
 -- /// query
 -- title = "Critical path"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches", "ops", "api_calls"]
@@ -33,10 +34,10 @@
 -- dur_ns = "Time on the path; the rows of a run add up to window_ns."
 -- of_window_ratio = "dur_ns / window_ns."
 -- stretches = "Stretches of the path."
--- window_ns = "From the first start to the last end of all rows, on aligned clocks."
+-- window_ns = "From the first start to the last end of all rows, of a step or of the windows of a scope, on aligned clocks."
 -- unknown_ns = "Time of the path in which it is not known what it waited for."
 -- unknown_ratio = "unknown_ns / window_ns."
--- bound_by = "gpu, communication, copy, cpu, data_loader, launch_latency, scheduling or synchronization: the largest share."
+-- bound_by = "gpu, communication, copy, cpu, data_loader, launch_latency, scheduling or synchronization: the largest share of the rows."
 -- reason = "Why bound_by is NULL, or which ranks are left out."
 -- [report]
 -- section = "time"

@@ -1,6 +1,6 @@
 -- The critical path of a run, row by row.
--- A row is one stretch of the path; the stretches of a run follow each other without gaps. A row of the trace of which only
--- a part is on the path counts with that part. How the path is found: see critical_path.
+-- A row is one stretch of the path; the stretches of a window follow each other without gaps. A row of the trace of which
+-- only a part is on the path counts with that part. How the path is found, and what it is in a scope: see critical_path.
 -- /// query
 -- title = "Rows of the critical path"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches", "ops", "api_calls"]
@@ -18,7 +18,7 @@
 -- run = "common"
 -- number = "Place on the path, from 1."
 -- rank = "common"
--- at_ns = "Start, since the start of the window."
+-- at_ns = "Start, since the start of the window, in a scope of the first one."
 -- dur_ns = "Length."
 -- class = "Class, as in critical_path."
 -- kind = "gpu, cpu or gap: the time before a row of a GPU."

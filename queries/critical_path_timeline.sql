@@ -1,7 +1,7 @@
 -- Where the critical path runs over time: on which rank, and on what.
 -- A row is one run, rank and time bin; all bins of a run are alike, up to rounding. In a bin the path is on one or several
--- ranks, one after the other: the parts of all ranks but elsewhere_ns add up to bin_ns. How the path is found: see
--- critical_path.
+-- ranks, one after the other: the parts of all ranks but elsewhere_ns add up to bin_ns. How the path is found, and what it
+-- is in a scope: see critical_path. The bins of a scope are those from its first window to its last.
 -- /// query
 -- title = "Critical path over time"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches", "ops", "api_calls"]
@@ -23,7 +23,7 @@
 -- communication_ns = "Time of the path in transfers of this rank."
 -- cpu_ns = "Time of the path on threads of this rank, its data loader included."
 -- waiting_ns = "Time of the path in gaps before GPU rows of this rank, in synchronization, and unknown."
--- elsewhere_ns = "Time in which the path is on other ranks."
+-- elsewhere_ns = "Time in which the path is on other ranks, or outside of the scope."
 -- [report]
 -- section = "time"
 -- order = 5
@@ -34,7 +34,7 @@
 -- advice = "See what is there in critical_path_rows: launches, synchronization, or a cause that nothing recorded explains."
 -- ///
 with lengths as (
-    select run, window_ns, (window_ns + $bins - 1) // nullif($bins, 0) as bin_ns
+    select run, span_ns, (span_ns + $bins - 1) // nullif($bins, 0) as bin_ns
     from path_runs
     where matches(run, $run) and $bins > 0 and $step_name is not null and step is not distinct from $step
 ),
@@ -75,10 +75,10 @@ placed as (
     select
         r.run, r.rank, b.bin,
         b.bin * l.bin_ns as at_ns,
-        least(l.bin_ns, l.window_ns - b.bin * l.bin_ns) as bin_ns
+        least(l.bin_ns, l.span_ns - b.bin * l.bin_ns) as bin_ns
     from (select distinct run, rank from stretches) as r
     join lengths as l on r.run = l.run
-    join (select run, unnest(range((window_ns + bin_ns - 1) // bin_ns)) as bin from lengths) as b on l.run = b.run
+    join (select run, unnest(range((span_ns + bin_ns - 1) // bin_ns)) as bin from lengths) as b on l.run = b.run
 )
 select
     p.run, p.rank, p.at_ns, p.bin_ns,

@@ -1,21 +1,23 @@
 -- How long a run would take if rows were shorter, waits fell away, or the network were faster, and what it would be spent on.
 -- A row is one run and class on the critical path, before and after the change. tracelab replays the run on all dependencies
--- of critical_path: each row starts when all that it waits for allows, by as much later as in the recording; a collective ends
--- when the last rank has entered, plus each rank's transfer. `change` is scale, the time of the chosen rows times factor;
--- median, the median of rows of the same name that are not chosen (of GPUs only); bandwidth, transfers at factor times the
--- bandwidth; ideal_network, without any transfer; no_copies, where neither copies nor the calls that launch them take time;
--- no_launch_gaps, GPU rows without the lag behind their launch; no_short_gaps, without the lag behind all that they wait for,
--- where it is at most 30 µs; no_waits, where the others do not wait for of_rank, which itself comes as late as before; on_time,
--- where of_rank does its own work before each collective that it enters last in less time, so that it enters with the last but
--- one rank; no_data_waits, threads without the time in the ranges of a data loader. All filters together choose the rows; class
--- compute are all kernels that do not communicate, gpu all rows of GPUs, memory copies and memsets, cpu_side what threads do
--- between their waits, data loaders apart. With a step only its rows change, and the times are those of the step. The gain is at most what the change removes from the path, and less where another path takes over. Order and contention stay as
--- recorded. The answer is refused where a replay without a change misses the recorded window by more than 1 %, or where
--- nothing recorded shows what threads did, or what GPUs waited for, in over 20 % of it, for these waits would count as work.
--- Unknown time before the first row of a rank or thread refuses no answer: it counts to the 20 % of critical_path only, and no
--- change makes it shorter, so that class unknown cannot be chosen. It also is refused where over 20 % more of the path after
--- the change is such a wait, or silence of threads that run no op; and where the clocks of CPU and GPU are apart (see
--- critical_path). As of critical_path, scopes of steps, ranges or streams have no answer.
+-- of critical_path: each row starts when all that it waits for allows, by as much later as in the recording; a collective
+-- ends when the last rank has entered, plus each rank's transfer. `change` is scale, the time of the chosen rows times
+-- factor; median, the median of rows of the same name that are not chosen (of GPUs only); bandwidth, transfers at factor
+-- times the bandwidth; ideal_network, without any transfer; no_copies, where neither copies nor the calls that launch them
+-- take time; no_launch_gaps, GPU rows without the lag behind their launch; no_short_gaps, without the lag behind all that
+-- they wait for, where it is at most 30 µs; no_waits, where the others do not wait for of_rank, which itself comes as late
+-- as before; on_time, where of_rank does its own work before each collective that it enters last in less time, so that it
+-- enters with the last but one rank; no_data_waits, threads without the time in the ranges of a data loader. All filters
+-- together choose the rows; class compute are all kernels that do not communicate, gpu all rows of GPUs, memory copies and
+-- memsets, cpu_side what threads do between their waits, data loaders apart. With a step, or a scope of steps or times, only
+-- rows that start in it change, and the times are those of its windows; with a scope of ranges, streams or launches only its
+-- rows change. The gain is at most what the change removes from the path, and less where another path takes over. Order and
+-- contention stay as recorded. The answer is refused where a replay without a change misses the recorded window by more than
+-- 1 %, or where nothing recorded shows what threads did, or what GPUs waited for, in over 20 % of it, for these waits would
+-- count as work. Unknown time before the first row of a rank or thread refuses no answer: it counts to the 20 % of
+-- critical_path only, and no change makes it shorter, so that class unknown cannot be chosen. It also is refused where over
+-- 20 % more of the path after the change is such a wait, or silence of threads that run no op; and where the clocks of CPU
+-- and GPU are apart (see critical_path).
 -- /// query
 -- title = "What if"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches", "ops", "api_calls"]
@@ -43,7 +45,7 @@
 -- class = "Class, as in critical_path."
 -- before_ns = "Its time on the path of the recording."
 -- after_ns = "Its time on the path after the change."
--- time_before_ns = "Time of the run, or of the step, as recorded."
+-- time_before_ns = "Time of the run, of the step, or of the windows of a scope, as recorded."
 -- time_after_ns = "The same after the change; NULL where that is refused."
 -- gain_ns = "time_before_ns less time_after_ns."
 -- gain_ratio = "gain_ns / time_before_ns."

@@ -1,5 +1,26 @@
 -- What a scope leaves out of a device's time, and what it does not choose.
 
+-- process_key(run, source, rank, pid), thread_key(run, source, rank, pid, tid): the numbers by which a scope knows processes and
+-- threads; 0 is no thread.
+create or replace macro process_key(run, source, rank, pid) as
+    case when pid is null then hash(run, source, rank) else hash(run, source, rank, pid) end;
+create or replace macro thread_key(run, source, rank, pid, tid) as
+    case when tid is null then 0::ubigint else hash(run, source, rank, pid, tid) end;
+
+-- path_scope: what a scope means for paths through the whole recording, which `tracelab.paths.scope` reads; no row without one.
+-- Steps and streams are spans of numbers; the ranges of --within are stretches of processes and threads, in bytes.
+create or replace view path_scope as
+select
+    null::bigint[][] as steps, null::bigint[][] as streams, false as is_timed, false as is_linked, false as is_after_start,
+    true as is_by_launch, false as is_within, null::blob as of_process, null::blob as of_thread, null::blob as anywhere
+where false;
+comment on view path_scope is 'the scope, as paths through the whole recording read it';
+
+-- scope_times: where a scope of times begins and ends by the clock of each source, NULL where it has no such end.
+create or replace view scope_times as
+select null::varchar as run, null::varchar as source, null::bigint as from_ns, null::bigint as to_ns where false;
+comment on view scope_times is 'one source, and the times of the scope on its clock';
+
 -- recorded_kernels, recorded_annotations, recorded_ops, recorded_api_calls: the rows of a table, in a scope or not; `in_scope` states which.
 create or replace view recorded_kernels as
 select *, true as in_scope from kernels

@@ -70,20 +70,20 @@ from sync_overruns(work, calls, waits)
 group by run, source, rank, pid
 having early >= 4 and 2 * early > of_all;
 
--- processes_apart(of_run, of_rank): clocks_apart() of all that is recorded of these runs and ranks.
+-- processes_apart(of_run, of_rank): clocks_apart() of all that is recorded of these runs and ranks, in a scope or not.
 create or replace macro processes_apart(of_run, of_rank) as table
 with _activity as not materialized (
     select run, source, rank, pid, device, stream, start_ns, end_ns, correlation
-    from gpu_activity
+    from unscoped_activity
     where matches(run, of_run) and matches(rank, of_rank)
 ),
 _calls as not materialized (
     select run, source, pid, tid, correlation, name, start_ns, end_ns
-    from api_calls
+    from unscoped_api_calls
     where api in ('runtime', 'driver') and matches(run, of_run) and matches(rank, of_rank)
 ),
 _syncs as not materialized (
-    from syncs where matches(run, of_run) and matches(rank, of_rank)
+    from unscoped_syncs where matches(run, of_run) and matches(rank, of_rank)
 )
 from clocks_apart('_activity', '_calls', '_syncs');
 

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from operator import attrgetter
 from pathlib import Path
@@ -726,9 +726,10 @@ class Computation:
     defaults. `row_bytes` is the memory that each row of the relations needs.
 
     With `of_many`, it computes all runs at once: `$run` is NULL, and the rows returned have their run. With `kept`,
-    which implies that, the store keeps the rows of each run until its sources change. With `is_of_whole`, there
-    is none in a scope that leaves out rows between others. With `condensed`, the function may be given what that makes
-    of some relations in their place.
+    which implies that, the store keeps the rows of each run until its sources change. With `scope_relations`,
+    `relations` are those of the whole recording, and these, read in a scope alone, are what the function applies of it.
+    `refused_scope` is the sentence for a scope that has no meaning for the tables. With `condensed`, the function may
+    be given what that makes of some relations in their place.
     """
 
     function: str
@@ -739,7 +740,8 @@ class Computation:
     answers: tuple[str, ...] = ()
     of_many: bool = False
     kept: bool = False
-    is_of_whole: bool = False
+    scope_relations: dict[str, str] = field(default_factory=dict)
+    refused_scope: str | None = None
     condensed: Condensation | None = None
 
     @property
@@ -758,6 +760,13 @@ _PATH_RELATIONS = {
     "limits": "select largest_unknown_ratio() as unknown_ratio",
 }
 _GRAPH = Condensation("tracelab.paths.packing:condense", ("collectives", "gpu", "cpu", "syncs", "apart"))
+_PATH_SCOPE = {
+    "scope": "from path_scope",
+    "times": "select source, from_ns, to_ns from scope_times where run = $run",
+    "starts": "from path_starts($run, $step_name)",
+    "serving_steps": "from path_serving_steps($run, $step_name)",
+    "lanes": "from path_lanes($run)",
+}
 _STEP_NAME = r"(?i)^(profiler)?step\s*#?\s*\d+$"
 
 COMPUTATIONS: tuple[Computation, ...] = (
@@ -771,7 +780,7 @@ COMPUTATIONS: tuple[Computation, ...] = (
                 "path_rows",
                 "one stretch of a run's critical path; all stretches of a run fill its window",
                 _columns(
-                    ("step", "int64", "The step whose window it is; NULL for all of the recording."),
+                    ("step", "int64", "The step whose window it is; NULL for all of the recording or scope."),
                     ("number", "int64", "Place on the path, from 1."),
                     ("rank", "int32", "Rank that the stretch is charged to."),
                     ("source", "text", "The source that the row is of."),
@@ -803,8 +812,9 @@ COMPUTATIONS: tuple[Computation, ...] = (
                 "path_runs",
                 "one run's critical path as a whole",
                 _columns(
-                    ("step", "int64", "The step whose window it is; NULL for all of the recording."),
-                    ("window_ns", "int64", "Length of the window, on aligned clocks."),
+                    ("step", "int64", "The step whose window it is; NULL for all of the recording or scope."),
+                    ("window_ns", "int64", "Length of the window, or of all windows of a scope, on aligned clocks."),
+                    ("span_ns", "int64", "From the start of the first window to the end of the last one."),
                     ("unknown_ns", "int64", "Time of the path of which the dependency is not known."),
                     ("ranks", "int64", "Ranks that the path may run through."),
                     ("ranks_left_out", "int64", "Ranks without a clock in common with these."),
@@ -827,7 +837,7 @@ COMPUTATIONS: tuple[Computation, ...] = (
                 ),
             ),
         ),
-        is_of_whole=True,
+        scope_relations=_PATH_SCOPE,
         condensed=_GRAPH,
     ),
     Computation(
@@ -870,7 +880,7 @@ COMPUTATIONS: tuple[Computation, ...] = (
                 ),
             ),
         ),
-        is_of_whole=True,
+        scope_relations=_PATH_SCOPE,
         condensed=_GRAPH,
     ),
     Computation(
@@ -897,6 +907,8 @@ COMPUTATIONS: tuple[Computation, ...] = (
                 ),
             ),
         ),
+        refused_scope="critical_path as HTA defines it takes no scope: its path is that of one instance of a range; "
+        "choose that with --in-annotation and --instance, or leave out --like",
     ),
     Computation(
         "tracelab.store.rollups:compute_rollups",

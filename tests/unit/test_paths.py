@@ -16,9 +16,12 @@ from tracelab import schema
 from tracelab.errors import UsageError
 from tracelab.paths.columns import array_memory
 from tracelab.paths.graph import Graph, build_graph
+from tracelab.paths.recording import Relations
 from tracelab.paths.replay import Replay, no_change, replay
+from tracelab.paths.scope import PathScope
 from tracelab.paths.threads import SILENT, divide_threads, enclosing_rows
-from tracelab.paths.walk import NodePath, divide_path, whole_window
+from tracelab.paths.walk import NodePath, divide_path, find_path, whole_window
+from tracelab.paths.windows import find_windows, walk_windows
 from tracelab.paths.work import ChangedWork, own_times
 
 Rows = dict[str, list[dict[str, Any]]]
@@ -151,9 +154,40 @@ def test_the_stretches_of_a_path_fill_its_window_whatever_the_rows_are(memory: M
     assert {each["window_ns"] for each in totals} <= {now}
 
 
-def read_graph(memory: MemoryStore) -> Graph:
+def read_relations(memory: MemoryStore) -> Relations:
     (computation,) = schema.named_computations("what_if_runs")
-    return build_graph(memory.read_relations(computation, computation.params | {"run": "r"}), lambda: None)
+    return memory.read_relations(computation, computation.params | {"run": "r"})
+
+
+def read_graph(memory: MemoryStore) -> Graph:
+    return build_graph(read_relations(memory), lambda: None)
+
+
+@given(rows=any_run(), begin=st.integers(0, 84), length=st.integers(1, 84))
+@examples(60)
+def test_a_window_between_two_times_has_the_path_of_the_whole_recording(
+    memory: MemoryStore, rows: Rows, begin: int, length: int
+) -> None:
+    relations = read_relations(memory.filled(rows))
+    graph = build_graph(relations, lambda: None)
+    whole = whole_window(graph)
+    if whole.end <= whole.start:
+        return
+    expected = [
+        (int(node), max(int(since), begin), min(int(until), begin + length))
+        for path in (find_path(graph, whole, lambda: None),)
+        for node, since, until in zip(path.node, path.start, path.end, strict=True)
+        if since < begin + length and until > begin
+    ]
+    bounds = {"from_ns": [begin + graph.recording.base_ns], "to_ns": [begin + length + graph.recording.base_ns]}
+    relations["times"] = pa.table({"source": list(set(graph.recording.sources.values())), **bounds})
+    windows = find_windows(graph, relations, None, PathScope(is_timed=True), lambda: None).of(graph)
+    if windows:
+        path = walk_windows(graph, windows, lambda: None)
+        assert list(zip(*(each.tolist() for each in (path.node, path.start, path.end)), strict=True)) == expected
+    else:
+        reaches = [graph.recording.reach(rank) for rank in graph.recording.clocks]
+        assert not expected or not any(first < begin + length and begin < last for first, last in reaches)
 
 
 @given(rows=any_run())

@@ -4,7 +4,7 @@
 -- of weights between starts and ends of ops, calls and rows of streams; edges between outermost ops of a thread, and those of
 -- synchronizations, weigh nothing, nor do calls that may wait, so that the weights do not add up to the window; times are
 -- whole microseconds. A row of a stream follows its launch only where its queue was empty, else the row before it. Waits of
--- ranks for each other and nodes of CUDA graphs are left out.
+-- ranks for each other and nodes of CUDA graphs are left out. It takes no scope: `in_annotation` and `instance` choose a part.
 -- /// query
 -- title = "Critical path, as defined by HTA"
 -- needs = ["kernels", "memcpys", "memsets", "ops", "api_calls"]

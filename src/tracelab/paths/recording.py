@@ -46,6 +46,7 @@ class Rows:
 
     lane: Array
     rank_of_lane: Array
+    pid_of_lane: Array
     process_of_lane: Array
     start: Array
     end: Array
@@ -127,8 +128,16 @@ class Recording:
 
     def first_start(self, rank: int) -> int:
         """Return when the recording of a rank begins."""
-        starts = [rows.start[rows.ranks() == rank] for rows in (self.gpu, self.cpu)]
-        return min(int(each.min()) for each in starts if len(each))
+        return self.reach(rank)[0]
+
+    def reach(self, rank: int) -> tuple[int, int]:
+        """Return when the recording of a rank begins and ends."""
+        of_rank = [(rows, rows.ranks() == rank) for rows in (self.gpu, self.cpu)]
+        some = [(rows, mine) for rows, mine in of_rank if mine.any()]
+        return (
+            min(int(rows.start[mine].min()) for rows, mine in some),
+            max(int(rows.end[mine].max()) for rows, mine in some),
+        )
 
     def from_own_clocks(self, rank: Array, time: Array) -> Array:
         """Return times of ranks' own clocks as times here."""
@@ -290,6 +299,7 @@ def _gpu_rows(rows: SortedRows, process: Array, start: Array, clocks: Mapping[in
     return GpuRows(
         lane=np.repeat(np.arange(len(process)), rows.lengths),
         rank_of_lane=rows.numbers_of_lanes("rank"),
+        pid_of_lane=rows.numbers_of_lanes("pid"),
         process_of_lane=process,
         start=start,
         end=_ends(rows, start, clocks, base),
@@ -311,6 +321,7 @@ def _cpu_rows(rows: SortedRows, process: Array, start: Array, clocks: Mapping[in
     return CpuRows(
         lane=np.repeat(np.arange(len(process)), rows.lengths),
         rank_of_lane=rows.numbers_of_lanes("rank"),
+        pid_of_lane=rows.numbers_of_lanes("pid"),
         process_of_lane=process,
         start=start,
         end=_ends(rows, start, clocks, base),

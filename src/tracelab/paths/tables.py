@@ -7,28 +7,32 @@ import numpy as np
 import pyarrow as pa
 
 from tracelab.paths.clocks import refuse_clocks
-from tracelab.paths.columns import NONE, Array, nullable_column, number_column, text_column
+from tracelab.paths.columns import NONE, Array, boolean_column, nullable_column, number_column, text_column
 from tracelab.paths.graph import Graph
 from tracelab.paths.nodes import CAUSES
 from tracelab.paths.packing import read_graph
 from tracelab.paths.recording import CpuRows, Relations
-from tracelab.paths.steps import find_step_marks
+from tracelab.paths.scope import find_scope_rows, read_scope
 from tracelab.paths.unexplained import measure_unexplained
-from tracelab.paths.walk import Path, Window, classify, find_path, whole_window
+from tracelab.paths.walk import Path, classify
+from tracelab.paths.windows import find_windows, walk_windows, window_ns
 
 Params = Mapping[str, str | int | float | bool | None]
 
 
 def compute_paths(relations: Relations, params: Params, check: Callable[[], None]) -> dict[str, pa.Table]:
-    """Return the rows of `path_rows` and `path_runs`: the critical path of a run, or of one of its steps."""
+    """Return the rows of `path_rows` and `path_runs`: the critical path of a run, or of a step or scope of it."""
     graph = read_graph(relations, check)
-    step = None if params["step"] is None else int(params["step"])
-    window = whole_window(graph) if step is None else find_step_marks(graph, relations, step).window(graph)
-    if window.node < 0 or window.end <= window.start:
+    step, scope = None if params["step"] is None else int(params["step"]), read_scope(relations)
+    windows = find_windows(graph, relations, step, scope, check).of(graph)
+    if not windows:
         return {}
-    path = find_path(graph, window, check)
-    rows = describe_path(graph, path, window)
+    length_ns, path = window_ns(windows), walk_windows(graph, windows, check)
+    rows = describe_path(graph, path, windows[0].start)
     rows = rows.append_column("step", nullable_column([step]).take(number_column(np.zeros(len(path.node), np.int8))))
+    chosen = find_scope_rows(graph, relations, scope)
+    if chosen is not None:
+        rows = rows.filter(boolean_column(chosen.on_path(graph, path)))
     late_ns = unrecorded_ns(graph, path)
     classes, names = classify(graph, path)
     unknown = np.array([name == "unknown" for name in names], dtype=bool)[classes]
@@ -38,7 +42,8 @@ def compute_paths(relations: Relations, params: Params, check: Callable[[], None
             name: nullable_column([value])
             for name, value in {
                 "step": step,
-                "window_ns": window.end - window.start,
+                "window_ns": length_ns,
+                "span_ns": windows[-1].end - windows[0].start,
                 "unknown_ns": int((path.end - path.start)[unknown].sum()),
                 "ranks": len(graph.recording.clocks),
                 "ranks_left_out": graph.recording.ranks_left_out,
@@ -50,7 +55,7 @@ def compute_paths(relations: Relations, params: Params, check: Callable[[], None
             }.items()
         }
         | {
-            "unexplained_reason": text_column([unexplained.describe(window.end - window.start)]),
+            "unexplained_reason": text_column([unexplained.describe(length_ns)]),
             "clocks_reason": text_column([refuse_clocks(graph, relations)]),
         }
     )
@@ -66,8 +71,8 @@ def unrecorded_ns(graph: Graph, path: Path) -> int:
     return max(0, min(int(path.end[0]), graph.recording.first_start(int(rank))) - int(path.start[0]))
 
 
-def describe_path(graph: Graph, path: Path, window: Window) -> pa.Table:
-    """Return the rows of `path_rows`."""
+def describe_path(graph: Graph, path: Path, begin: int) -> pa.Table:
+    """Return the rows of `path_rows`, their times since `begin`."""
     gpu, cpu, first = graph.recording.gpu, graph.recording.cpu, graph.gpu_from
     node, segment, gaps = path.node, path.segment, path.gap > 0
     is_gpu, ranks = segment < 0, graph.rank[node]
@@ -87,7 +92,7 @@ def describe_path(graph: Graph, path: Path, window: Window) -> pa.Table:
         "number": number_column(np.arange(1, len(node) + 1)),
         "rank": number_column(ranks),
         "source": _texts(np.searchsorted(known_ranks, ranks), sources),
-        "at_ns": number_column(path.start - window.start),
+        "at_ns": number_column(path.start - begin),
         "dur_ns": number_column(path.end - path.start),
         "class": _texts(classes, class_names),
         "kind": _texts(np.where(gaps, 0, np.where(is_gpu, 1, 2)), ["gap", "gpu", "cpu"]),

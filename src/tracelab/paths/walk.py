@@ -1,7 +1,7 @@
 """Walk back from the end of a window to what bound each row: the critical path, each nanosecond charged once."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -51,6 +51,11 @@ def whole_window(graph: Graph) -> Window:
 def find_path(graph: Graph, window: Window, check: Callable[[], None]) -> Path:
     """Return the critical path through a window."""
     return divide_path(graph, walk_back(graph, window, check))
+
+
+def join_paths(paths: Sequence[Path]) -> Path:
+    """Return the stretches of several paths as one."""
+    return Path(*(np.concatenate([getattr(path, each.name) for path in paths]) for each in fields(Path)))
 
 
 def divide_path(graph: Graph, path: NodePath) -> Path:
@@ -105,7 +110,8 @@ def walk_back(graph: Graph, window: Window, check: Callable[[], None]) -> NodePa
     walk, unknown = _Walk(), GAP["unknown"]
     put, passed = walk.put, walk.passed
     left: dict[int, int] = {}  # when nodes were left last, of those that the path can reach again at that time
-    node, now, begin = window.node, window.end, window.start
+    begin = window.start
+    node, now = _leave_gap(graph, window, put)
     while now > begin:
         check()
         walk.enter(now)
@@ -138,6 +144,18 @@ def walk_back(graph: Graph, window: Window, check: Callable[[], None]) -> NodePa
             break
         node = following
     return walk.path(graph)
+
+
+def _leave_gap(graph: Graph, window: Window, put: Callable[[int, int, int, int, int], None]) -> tuple[int, int]:
+    """Put the stretch of a window that ends in the gap before its node; return where the path goes on, and when."""
+    node, now = window.node, window.end
+    bound, before = int(graph.bound[node]), int(graph.before[node])
+    if not (NONE < bound < now < graph.since[node] and window.start < now):
+        return node, now
+    put(node, max(bound, window.start), now, int(graph.gap[node]) or GAP["unknown"], int(graph.cause[node]))
+    if before < 0 and bound > window.start:
+        put(node, window.start, bound, GAP["unknown"], 0)
+    return before, bound if before >= 0 else window.start
 
 
 class _Walk:

@@ -20,18 +20,10 @@ from tracelab.paths.on_time import shorten_late_work
 from tracelab.paths.packing import read_graph
 from tracelab.paths.recording import Relations
 from tracelab.paths.replay import Change, Replay, no_change
-from tracelab.paths.steps import find_step_marks
+from tracelab.paths.scope import PathScope, find_scope_rows, read_scope
 from tracelab.paths.unexplained import UnreplacedTime, measure_unreplaced, measure_unreplayable, read_limit
-from tracelab.paths.walk import (
-    Path,
-    Window,
-    class_names,
-    classify,
-    find_path,
-    row_classes,
-    segment_classes,
-    whole_window,
-)
+from tracelab.paths.walk import Path, Window, class_names, classify, row_classes, segment_classes
+from tracelab.paths.windows import find_windows, start_within, walk_windows, window_ns
 
 Params = Mapping[str, str | int | float | bool | None]
 NO_FILTERS: Params = dict.fromkeys(
@@ -82,10 +74,9 @@ class Chosen:
         self.segments[:] = False
         np.logical_and(self.rows, rows, out=self.rows)
 
-    def keep_started(self, graph: Graph, window: Window) -> None:
-        """Choose none that start outside a window."""
-        starts = graph.segments.start, graph.start[graph.gpu_from :]
-        self.keep(*((start >= window.start) & (start < window.end) for start in starts))
+    def keep_started(self, graph: Graph, windows: list[Window]) -> None:
+        """Choose none that start outside of all windows."""
+        self.keep(*(start_within(windows, start) for start in (graph.segments.start, graph.start[graph.gpu_from :])))
 
 
 @dataclass(frozen=True)
@@ -104,28 +95,32 @@ class Answer:
 
 
 class Replays:
-    """The replays of a run, or of a step, without and with changes. The window has no length where nothing is known."""
+    """The replays of a run, or of a step or scope of it, without and with changes.
+
+    The windows have no length where nothing is known.
+    """
 
     def __init__(self, relations: Relations, step: int | None, check: Callable[[], None]) -> None:
-        """Read the graph, and find its window and path."""
-        self._relations, self._step, self._check = relations, step, check
+        """Read the graph, and find its windows."""
+        self._relations, self._check, self._scope = relations, check, read_scope(relations)
         self._limit = read_limit(relations)
         self.graph = graph = read_graph(relations, check)
         return_freed_memory()
-        self._find_window = whole_window if step is None else find_step_marks(graph, relations, step).window
-        self._window = self._find_window(graph)
-        self.window_ns = max(0, self._window.end - self._window.start) if self._window.node >= 0 else 0
+        self._windows = find_windows(graph, relations, step, self._scope, check)
+        self._recorded = self._windows.of(graph)
+        self.window_ns = window_ns(self._recorded)
 
     @cached_property
     def path(self) -> Path:
         """Return the critical path of the recording."""
-        return find_path(self.graph, self._window, self._check)
+        return walk_windows(self.graph, self._recorded, self._check)
 
     @cached_property
     def replayed_ns(self) -> int:
-        """Return the length of the window in a replay without a change."""
-        replayed = self._window if self._unchanged.is_exact() else self._find_window(self._unchanged.run(self._check))
-        return replayed.end - replayed.start
+        """Return the length of the windows in a replay without a change."""
+        if self._unchanged.is_exact():
+            return self.window_ns
+        return window_ns(self._windows.of(self._unchanged.run(self._check)))
 
     @cached_property
     def _unchanged(self) -> Replay:
@@ -145,13 +140,13 @@ class Replays:
         return measure_unreplaced(self.graph, self.path)
 
     def answer(self, params: Params) -> Answer:
-        """Replay a change: rows that parameters choose, in the window."""
+        """Replay a change: rows that parameters choose, in the windows and the scope."""
         with ThreadPoolExecutor(1) as other_core:
-            choosing = other_core.submit(choose_rows, self.graph, self._relations, params)
+            choosing = other_core.submit(choose_rows, self.graph, self._relations, params, self._scope)
             _ = self._unchanged
             chosen = choosing.result()
-        if self._step is not None:
-            chosen.keep_started(self.graph, self._window)
+        if not self._windows.are_whole:
+            chosen.keep_started(self.graph, self._recorded)
         if reason := (
             self._refusal
             or refuse_change(params, self._relations, chosen, class_names(self.graph))
@@ -159,12 +154,12 @@ class Replays:
         ):
             return Answer(chosen.count, reason)
         changed = self._unchanged.with_change(plan_change(self.graph, params, chosen)).run(self._check)
-        moved = self._find_window(changed)
-        path, window_ns = find_path(changed, moved, self._check), moved.end - moved.start
+        moved = self._windows.of(changed)
+        path, moved_ns = walk_windows(changed, moved, self._check), window_ns(moved)
         kept = measure_unreplaced(changed, path)
-        if reason := self._limit.refuse_changed(self._kept, kept, window_ns):
+        if reason := self._limit.refuse_changed(self._kept, kept, moved_ns):
             return Answer(chosen.count, reason)
-        return Answer(chosen.count, None, window_ns, kept.open_ns(self._kept), changed, path)
+        return Answer(chosen.count, None, moved_ns, kept.open_ns(self._kept), changed, path)
 
 
 def compute_what_if(relations: Relations, params: Params, check: Callable[[], None]) -> dict[str, pa.Table]:
@@ -243,12 +238,12 @@ def refuse_change(params: Params, relations: Relations, chosen: Chosen, classes:
         others = ", ".join(sorted({*classes, *_GROUPS} - {"unknown"}))
         return f"no row is of class {params['class']}; choose one of {others}"
     if change is not None and not chosen.count:
-        return "no row is of this class, name, op, layer, module, rank, collective and step"
+        return "no row is of this class, name, op, layer, module, rank, collective, step and scope"
     return None
 
 
-def choose_rows(graph: Graph, relations: Relations, params: Params) -> Chosen:
-    """Return for each segment of a thread and each row of a GPU whether all filters choose it."""
+def choose_rows(graph: Graph, relations: Relations, params: Params, scope: PathScope) -> Chosen:
+    """Return for each segment of a thread and each row of a GPU whether all filters and the scope choose it."""
     segments, rows = graph.segments, graph.recording.gpu
     chosen = Chosen(np.ones(len(segments.start), dtype=bool), np.ones(rows.count, dtype=bool))
     chosen.segments[graph.unstarted] = False  # threads begin when they began: what was before is not known
@@ -257,6 +252,8 @@ def choose_rows(graph: Graph, relations: Relations, params: Params) -> Chosen:
     for marked in _mark_rows(graph, relations, params):
         inside = np.append(graph.nesting.lies_in(np.arange(len(marked)), marked), False)  # of -1, no row
         chosen.keep(inside[segments.row], inside[graph.launch_row])
+    if (in_scope := find_scope_rows(graph, relations, scope)) is not None:
+        chosen.keep(in_scope.segments, in_scope.rows)
     if params["change"] == "no_copies":
         _add_launching_calls(graph, chosen)
     return chosen

@@ -303,7 +303,7 @@ def _check_needs(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[st
     for tables in _alternatives(query, bound):
         if any(con.execute(f"select 1 from {table} limit 1").fetchall() for table in tables):
             continue
-        if tables and session.scoped_tables(con).isdisjoint(tables):
+        if tables and (session.scoped_tables(con) or frozenset()).isdisjoint(tables):
             needs, hints = " or ".join(tables), capture_hints(tables)
             summary = _summary_hint(con, query, None)
             other = _other_choice_hint(con, query, bound) or _cpu_hint(con, query, None)

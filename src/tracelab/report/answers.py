@@ -98,8 +98,11 @@ class ReportSession:
         """Return sentences about all answers: how clocks were aligned, and the scope."""
         of_runs = f"Scope of {', '.join(self.starts_out_ns)}:"
         is_of_some = self.scope is None and self.several
-        scope = [self.mask.note.replace("Scope:", of_runs, 1) if is_of_some else self.mask.note] if self.mask else []
-        return [*(self.alignment.notes if self.alignment else ()), *scope]
+        aligned = self.alignment.notes if self.alignment else ()
+        if self.mask is None:
+            return [*aligned]
+        note = self.mask.note.replace("Scope:", of_runs, 1) if is_of_some else self.mask.note
+        return [*aligned, f"{note} {self.mask.scope.path_note}"]
 
     @property
     def starts_out_ns(self) -> dict[str, int]:

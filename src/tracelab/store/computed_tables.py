@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from tracelab import schema
-from tracelab.errors import TracelabError
+from tracelab.errors import TracelabError, UsageError
 from tracelab.paths.columns import array_memory, nullable_column
 from tracelab.store import execution, kept_relations, rollups, session, shared_relations
 from tracelab.store.shared_relations import COMPUTING, SCHEMA
@@ -37,7 +37,8 @@ def provide(
     """Make what a text names readable, computed or shared: of `runs`, of the run that `values` name, else of all runs.
 
     `values` are parameters of a query; a computation takes those that it has from them. Tables in memory, which count
-    towards the memory limit, keep the rows until the session ends. Raises TracelabError where memory does not suffice.
+    towards the memory limit, keep the rows until the session ends. Raises TracelabError where memory does not suffice,
+    and UsageError for a table that a scope has no meaning for.
     """
     run = (values or {}).get("run")
     wanted = runs if runs is not None else [str(run)] if run is not None else None
@@ -45,8 +46,8 @@ def provide(
     for computation in schema.named_computations(text):
         params = {name: (values or {}).get(name, default) for name, default in computation.params.items()}
         named = [table.name for table in computation.tables if table.name in schema.words_of(text)]
-        if computation.is_of_whole:
-            session.check_whole(con)
+        if computation.refused_scope is not None and session.scoped_tables(con) is not None:
+            raise UsageError(computation.refused_scope)
         with COMPUTING:
             if not computation.of_many:
                 each_run = _stored_runs(con) if wanted is None else wanted
@@ -125,6 +126,8 @@ def compute_tables(
     """Compute the tables of one run, or of all of a session. Raises TracelabError where memory does not suffice."""
     budget = _MemoryBudget(con, computation, run)
     compute: Compute = _import_function(computation.function)
+    if computation.scope_relations and session.scoped_tables(con) is not None:
+        computation = dataclasses.replace(computation, relations=computation.relations | computation.scope_relations)
     with array_memory():
         relations = _read_condensed(con, computation, run, params, budget)
         return compute(relations, params, execution.check_interrupted)

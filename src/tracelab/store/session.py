@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import duckdb
 
 from tracelab import schema, temp_folders
-from tracelab.errors import NoDataError, UsageError
+from tracelab.errors import NoDataError
 from tracelab.resources import QUERIES
 from tracelab.store import integrity, rules, shared_relations
 from tracelab.store.commit_log import Snapshot
@@ -28,7 +28,17 @@ UNSCOPED, LEFT_OUT, AROUND = "unscoped_", "left_out_", "around_"
 The last one has these, too, of a scope of executions: earlier rows may have launched work in it, which they name.
 """
 _BESIDE = {
-    UNSCOPED: ("api_calls", "ops", "python_frames", "annotations", "collectives", "memory_events"),
+    UNSCOPED: (
+        "api_calls",
+        "ops",
+        "python_frames",
+        "annotations",
+        "collectives",
+        "memory_events",
+        "kernels",
+        "memcpys",
+        "syncs",
+    ),
     LEFT_OUT: (*schema.GPU_ACTIVITY, "syncs", "api_calls", "ops", "python_frames", "annotations"),
     AROUND: ("api_calls", "ops", "python_frames", "annotations"),
 }
@@ -39,8 +49,6 @@ SCOPE = "scope"
 """The schema of what a scope adds to a session."""
 RECORDED = f"{SCOPE}.recorded"
 """A macro: the tables of which a scope has chosen rows, be it none."""
-THINNED_BY = f"{SCOPE}.thinned_by"
-"""A macro: the options of a scope that leave out rows while others of it run."""
 _DEFINITION = re.compile(r"^create or replace (macro|view) (\w+)", re.MULTILINE)
 _PROSE = re.compile(r"^\s*--.*\n|^comment on .*\n", re.MULTILINE)
 _WORD = re.compile(r"\w+")
@@ -102,27 +110,13 @@ def plain_store(con: duckdb.DuckDBPyConnection) -> Path | None:
     return Path(root)
 
 
-def scoped_tables(con: duckdb.DuckDBPyConnection) -> frozenset[str]:
-    """Return the tables with rows of which the session has those of a scope; none without a scope."""
-    return frozenset(_scope_values(con, RECORDED))
-
-
-def check_whole(con: duckdb.DuckDBPyConnection) -> None:
-    """Raise UsageError where the scope of a session leaves out rows that critical paths lead through."""
-    if options := _scope_values(con, THINNED_BY):
-        raise UsageError(
-            f"the critical path leads through rows that {' and '.join(options)} may leave out; choose its window with "
-            "--step N of critical_path or what_if, or with --from and --to"
-        )
-
-
-def _scope_values(con: duckdb.DuckDBPyConnection, macro: str) -> list[str]:
-    """Return a list that a scope defines, empty without a scope."""
+def scoped_tables(con: duckdb.DuckDBPyConnection) -> frozenset[str] | None:
+    """Return the tables with rows of which the session has those of a scope; None without a scope."""
     try:
-        ((values,),) = con.execute(f"select {macro}()").fetchall()
+        ((tables,),) = con.execute(f"select {RECORDED}()").fetchall()
     except duckdb.CatalogException:
-        return []
-    return list(values)
+        return None
+    return frozenset(tables)
 
 
 def _is_plain(rows: "StoredRows") -> bool:
@@ -186,6 +180,9 @@ def _session_sql(
     mask: "RowMask | None",
 ) -> list[str]:
     library = render_library(store.resolve())
+    if mask is not None and referenced is not None:
+        scope = [sql for each in schema.named_computations(referenced) for sql in each.scope_relations.values()]
+        referenced = "\n".join([referenced, *scope])
     texts = render_session(rows, library, beside=beside, comments=comments, referenced=referenced)
     return texts if mask is None else [mask.render(), *texts, mask.render_window()]
 

@@ -3,7 +3,6 @@
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import duckdb
@@ -13,16 +12,13 @@ import numpy.typing as npt
 from tracelab.errors import NoDataError, UsageError
 from tracelab.output.labels import Quantity, format_scaled
 from tracelab.output.spans import format_spans
+from tracelab.paths.stretches import Flags, Keys, Stretches, Times
 from tracelab.store import execution
 from tracelab.store.scope.request import Bounds, Scope, Span, holds_number
 
-Keys = npt.NDArray[np.uint64]
-Times = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
-
 SOURCE = "hash(run, source)"
-PROCESS = "case when pid is null then hash(run, source, rank) else hash(run, source, rank, pid) end"
-THREAD = "case when tid is null then 0 else hash(run, source, rank, pid, tid) end"
+PROCESS = "process_key(run, source, rank, pid)"
+THREAD = "thread_key(run, source, rank, pid, tid)"
 NO_THREAD = np.uint64(0)
 """Of a row that runs on no thread, or on one that is not known."""
 
@@ -131,43 +127,6 @@ REFERENCED = {
 """The SQL that the conditions of a scope need."""
 
 
-class Stretches:
-    """Stretches of time by key, made disjoint; each begins at its start and lasts to before its end."""
-
-    def __init__(self, keys: Keys, starts: Times, ends: Times) -> None:
-        self._by_key: dict[int, tuple[Times, Times]] = {}
-        order = np.lexsort((starts, keys))
-        keys, starts, ends = keys[order], starts[order], ends[order]
-        changes = np.flatnonzero(keys[1:] != keys[:-1]) + 1
-        for first, last in pairwise((0, *changes, len(keys)) if len(keys) else ()):
-            self._by_key[int(keys[first])] = _merge(starts[first:last], ends[first:last])
-
-    def know(self, keys: Keys) -> Flags:
-        """Return for each row whether its key has a stretch."""
-        return np.isin(keys, np.array(list(self._by_key), np.uint64))
-
-    def hold(self, keys: Keys, at_ns: Times) -> Flags:
-        """Return for each row whether its instant lies in a stretch of its key."""
-        held = np.zeros(len(keys), np.bool_)
-        for key in np.unique(keys):
-            known = self._by_key.get(int(key))
-            if known is None:
-                continue
-            starts, ends = known
-            mine = keys == key
-            at = at_ns[mine]
-            place = np.searchsorted(starts, at, side="right") - 1
-            held[mine] = (place >= 0) & (at < ends[place])
-        return held
-
-
-def _merge(starts: Times, ends: Times) -> tuple[Times, Times]:
-    """Return the union of stretches in the order of their starts."""
-    latest = np.maximum.accumulate(ends)
-    begins = np.r_[True, starts[1:] > latest[:-1]]
-    return starts[begins], latest[np.r_[begins[1:], True]]
-
-
 _NOWHERE = Stretches(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.int64))
 
 
@@ -207,26 +166,36 @@ class Criterion:
         return held
 
 
-def find_criteria(
-    con: duckdb.DuckDBPyConnection, scope: Scope, step_name: str
-) -> tuple[list[Criterion], list[str], tuple[Bounds, ...]]:
-    """Return the conditions of time, what each found in words, and the bounds of each source where times are all.
+@dataclass(frozen=True)
+class Conditions:
+    """The conditions of a scope but streams and launches: each as a criterion and in words.
 
-    Raises NoDataError where a condition finds nothing.
+    `within` is the one of ranges, ops and modules, `bounds` the times of each source.
     """
+
+    criteria: tuple[Criterion, ...]
+    words: tuple[str, ...]
+    within: Criterion | None
+    bounds: tuple[Bounds, ...]
+
+
+def find_conditions(con: duckdb.DuckDBPyConnection, scope: Scope, step_name: str) -> Conditions:
+    """Return the conditions of a scope. Raises NoDataError where one finds nothing."""
     found = []
     bounds: tuple[Bounds, ...] = ()
+    within = None
     if scope.after_start:
         found.append(_find_program_starts(con, step_name))
     if scope.steps is not None:
         found.append(_find_steps(con, scope.step_numbers, step_name))
     if scope.within is not None:
         found.append(_find_within(con, scope.within))
+        within, _ = found[-1]
     if (stretch := scope.stretch) is not None:
         text = _describe_stretch(scope)
         criterion, bounds = _find_stretch(con, stretch, text)
         found.append((criterion, text))
-    return [criterion for criterion, _ in found], [words for _, words in found], bounds if scope.is_span else ()
+    return Conditions(tuple(each for each, _ in found), tuple(words for _, words in found), within, bounds)
 
 
 def _find_steps(con: duckdb.DuckDBPyConnection, numbers: tuple[Span, ...], step_name: str) -> tuple[Criterion, str]:

@@ -13,6 +13,7 @@ from tracelab import schema
 from tracelab.errors import NoDataError, UsageError
 from tracelab.output.labels import Quantity, format_scaled
 from tracelab.output.spans import format_spans
+from tracelab.paths.stretches import Flags, Keys, Times
 from tracelab.store import execution, integrity, session
 from tracelab.store.alignment import Alignment
 from tracelab.store.scope.criteria import (
@@ -21,11 +22,8 @@ from tracelab.store.scope.criteria import (
     SOURCE,
     THREAD,
     Criterion,
-    Flags,
-    Keys,
     Rows,
-    Times,
-    find_criteria,
+    find_conditions,
 )
 from tracelab.store.scope.request import Scope, holds_number
 from tracelab.store.scope.row_mask import RowMask
@@ -117,7 +115,10 @@ def select_rows(  # noqa: PLR0913  one for each thing that a session depends on
     ):
         con.execute("set enable_progress_bar = false").fetchall()
         execution.limit_memory(con, memory_limit)
-        chooser = _Chooser(con, scope, step_name, chosen, tuple(needs))
+        of_paths = referenced is not None and any(
+            each.scope_relations for each in schema.named_computations(referenced)
+        )
+        chooser = _Chooser(con, scope, step_name, chosen, tuple(needs), of_paths=of_paths)
         return replace(execution.run_interruptible(con, chooser.choose, deadline), of_runs=runs is not None)
 
 
@@ -140,31 +141,37 @@ class _Chooser:
         step_name: str,
         tables: list[str],
         needs: tuple[str, ...],
+        *,
+        of_paths: bool,
     ) -> None:
         self._con = con
         self._scope = scope
         self._step_name = step_name
         self._tables = tables
         self._needs = needs
+        self._of_paths = of_paths
         self._tally = _Tally()
         self._ends: dict[int, int] = {}
 
     def choose(self) -> RowMask:
         """Return the mask. Raises NoDataError where the scope is empty."""
-        criteria, found, bounds = find_criteria(self._con, self._scope, self._step_name)
-        self._ends = {each.key: each.to_ns for each in bounds if each.to_ns is not None}
+        found = find_conditions(self._con, self._scope, self._step_name)
+        if self._scope.is_span:
+            self._ends = {each.key: each.to_ns for each in found.bounds if each.to_ns is not None}
         calls = _read_calls(self._con) if self._reads_calls() else None
         bits: dict[str, bytes] = {}
         for table in self._tables:
-            bits |= self._choose_rows(table, criteria, calls)
+            bits |= self._choose_rows(table, found.criteria, calls)
         self._check_streams()
-        note = self._describe(found)
+        note = self._describe(found.words)
         counted = self._counted()
         is_recorded = any(not self._needs or table in self._needs for table in counted)
-        if is_recorded and not any(each.kept for each in counted.values()):
+        if is_recorded and not self._of_paths and not any(each.kept for each in counted.values()):
             raise NoDataError(f"no row lies in the scope: {note.removeprefix('Scope: ')}")
         recorded = frozenset(table for table, each in self._tally.tables.items() if each.all)
-        return RowMask(self._scope, frozenset(self._tables), bits, note, recorded, bounds=bounds)
+        return RowMask(
+            self._scope, frozenset(self._tables), bits, note, recorded, bounds=found.bounds, within=found.within
+        )
 
     def _counted(self) -> dict[str, _Counts]:
         """Return the counts of the tables with rows that the answer needs, else of all.
@@ -249,6 +256,9 @@ class _Chooser:
             parts.append(f"stream {scope.stream}")
         if scope.linked:
             parts.append("with a recorded launch")
+        if self._of_paths and self._needs:  # a query of the library, which reads all rows
+            by = f"; rows of GPUs by the time of their {scope.by}" if scope.within is not None else ""
+            return f"Scope: {', '.join(parts)}{by}. {scope.path_note}"
         rows = ", ".join(f"{each.kept:,} of {each.all:,} {table}" for table, each in self._counted().items())
         whole = [table for table in self._needs if table not in SCOPED_TABLES and schema.BY_NAME[table].kind != "plain"]
         if whole:
@@ -263,7 +273,8 @@ class _Chooser:
             length = format_scaled(self._tally.overrun_ns, Quantity.DURATION)
             overrun = f" Rows of GPUs in it run up to {length} past its end, and so does its window: no row is cut."
         named = "; ".join(part for part in (", ".join(parts), by, rows) if part)
-        return f"Scope: {named}.{unlinked}{needless}{overrun}"
+        paths = f" {scope.path_note}" if self._of_paths else ""
+        return f"Scope: {named}.{unlinked}{needless}{overrun}{paths}"
 
 
 @dataclass(frozen=True)

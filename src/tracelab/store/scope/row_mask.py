@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tracelab.store import session
-from tracelab.store.scope.request import Bounds, Scope
+from tracelab.store.scope.criteria import Criterion
+from tracelab.store.scope.request import Bounds, Scope, Span
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,9 @@ class RowMask:
     """The tables that have rows, in the scope or not."""
     of_runs: bool = False
     bounds: tuple[Bounds, ...] = ()
-    """The bounds of each source, of a scope of times alone."""
+    """The bounds of each source, of a scope of times."""
+    within: Criterion | None = None
+    """The ranges, ops and modules of the scope."""
 
     def describe(self, answered: int) -> list[str]:
         """Return what the scope is, and that an answer of so many rows is empty, as sentences."""
@@ -39,14 +42,13 @@ class RowMask:
         return (
             f"create schema if not exists {session.SCOPE};\n"
             f"create or replace table {session.SCOPE}.files(path, bits) as from {values};\n"
-            f"create or replace macro {session.RECORDED}() as {sorted(self.recorded)}::varchar[];\n"
-            f"create or replace macro {session.THINNED_BY}() as {list(self.scope.thinning_options)}::varchar[];"
+            f"create or replace macro {session.RECORDED}() as {sorted(self.recorded)}::varchar[];"
         )
 
     def render_window(self) -> str:
-        """Render what decides where the window of a device begins and ends: its first gap, and bounds in time."""
+        """Render what decides where windows of devices and paths begin and end, and which rows paths choose."""
         begins_by_time = self.scope.from_ is not None or self.scope.after_start
-        texts = [f"create or replace macro scope_has_first_gap() as {not begins_by_time};"]
+        texts = [f"create or replace macro scope_has_first_gap() as {not begins_by_time};", self._render_path_scope()]
         if self.bounds:
             rows = ",\n".join(
                 f"({session.sql_literal(each.run)}, {session.sql_literal(each.source)}, "
@@ -54,12 +56,35 @@ class RowMask:
                 for each in self.bounds
             )
             columns = "run, source, from_ns, to_ns"
-            texts.append(f"create or replace view scope_bounds as from (values\n{rows}\n) as bounds({columns});")
+            texts.append(f"create or replace view scope_times as from (values\n{rows}\n) as bounds({columns});")
+            if self.scope.is_span:
+                texts.append("create or replace view scope_bounds as from scope_times;")
         return "\n".join(texts)
+
+    def _render_path_scope(self) -> str:
+        scope, within = self.scope, self.within
+        stretches = (within.of_process, within.of_thread, within.anywhere) if within else ()
+        blobs = [f"from_base64('{base64.b64encode(each.to_bytes()).decode()}')" for each in stretches] or ["null"] * 3
+        values = {
+            "steps": _render_spans(scope.step_numbers),
+            "streams": _render_spans(scope.stream_numbers),
+            "is_timed": scope.is_timed,
+            "is_linked": scope.linked,
+            "is_after_start": scope.after_start,
+            "is_by_launch": scope.by == "launch",
+            "is_within": within is not None,
+        } | {name: f"{blob}::blob" for name, blob in zip(("of_process", "of_thread", "anywhere"), blobs, strict=True)}
+        columns = ",\n    ".join(f"{value} as {name}" for name, value in values.items())
+        return f"create or replace view path_scope as\nselect\n    {columns};"
 
 
 def _bigint(value: int | None) -> str:
     return f"{'null' if value is None else value}::bigint"
+
+
+def _render_spans(spans: tuple[Span, ...]) -> str:
+    listed = ", ".join(f"[{span.first}, {'null' if span.last is None else span.last}]" for span in spans)
+    return f"[{listed}]::bigint[][]" if spans else "null::bigint[][]"
 
 
 _HOLDS_BIT = (
