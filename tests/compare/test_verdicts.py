@@ -251,6 +251,14 @@ def test_a_change_whose_sign_is_not_that_of_its_values_is_explained(last: int, i
     assert any("one may rise while the other falls" in note for note in found) == is_noted
 
 
+@pytest.mark.parametrize(("gpu_ns", "is_noted"), [(11, True), (10, False)])
+def test_gpu_time_above_the_step_time_is_explained(gpu_ns: int, is_noted: bool) -> None:
+    sides = [[{"step_time": np.array([10.0]), "gpu_time": np.array([float(each)])}] for each in (9, gpu_ns)]
+    rows = judge(["step_time", "gpu_time"], *sides)
+    found = notes.list_notes("step", SimpleNamespace(shares=()), [], sides, rows)
+    assert any(note.startswith("GPU time exceeds the step time") for note in found) == is_noted
+
+
 @pytest.mark.parametrize(
     ("metric", "word"), [("op:aten::_local_scalar_dense", "more"), ("op:aten::mm", "slower"), ("step_time", "slower")]
 )

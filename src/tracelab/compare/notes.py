@@ -76,12 +76,29 @@ def list_notes(
     known = {each.fact: each.verdict for each in facts}
     if matching.shares and known.get("gpu", "unknown") == "unknown":
         notes.append("Whether both sides ran on one GPU model is not known: a recording does not name its GPU.")
+    if _has_longer_gpu_time(rows):
+        notes.append(
+            "GPU time exceeds the step time where rows of a step run beside those of the step before, such as copies "
+            "of its batch: they count in their own step, which lasts from the completion of the one before to its own."
+        )
     if any(row.effect and row.effect * (row.candidate - row.base) < 0 for row in rows):
         notes.append(
             "A change is the median of the changes between every two recordings, and the values are medians of their "
             "side: where they are close, one may rise while the other falls."
         )
     return notes
+
+
+def _has_longer_gpu_time(rows: Sequence[MetricRow]) -> bool:
+    """Return whether GPUs work for a step longer than it lasts, on either side."""
+    gpu, step = (
+        [(row.base, row.candidate) for row in rows if row.metric == name] for name in ("gpu_time", "step_time")
+    )
+    return any(
+        gpu_ns > step_ns
+        for gpus, steps in zip(gpu, step, strict=False)
+        for gpu_ns, step_ns in zip(gpus, steps, strict=True)
+    )
 
 
 def describe_starts(starts_ns: Mapping[str, int]) -> list[str]:
