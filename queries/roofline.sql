@@ -36,7 +36,7 @@
 -- precision = "fp64, fp32, fp16; tensor_ and the type that the tensor cores multiplied; all is the kernel's total: add up rows of all, or of the others. An op of shapes has one precision, so its rows have the same FLOPs: tensor_ of products, else fp64 of doubles and fp32 of all other types."
 -- launches = "Profiled launches; of ops their calls."
 -- flop = "Floating-point operations of all launches; NULL where a metric is missing."
--- dram_bytes = "Bytes read from and written to device memory, of the whole kernel; of ops the least bytes."
+-- dram_bytes = "Bytes read from and written to device memory, of the whole kernel; of ops the least bytes, NULL where most GPU time of a call is copies between host and device or two devices."
 -- dur_ns = "Time of the launches, added up."
 -- intensity_flop_per_byte = "common"
 -- achieved_gflop_per_s = "common"
@@ -169,7 +169,7 @@ points as materialized (
         as_bigint(sum(calls)) as launches,
         as_bigint(sum(coalesce(busy_ns, gpu_ns))) as dur_ns,
         'timeline' as time_source,
-        as_bigint(complete_sum(least_bytes * calls)) as dram_bytes,
+        as_bigint(complete_sum(case when not is_bus_copy then least_bytes * calls end)) as dram_bytes,
         any_value(kind) as kind,
         case when $per = 'launch' then any_value(shapes) end as shapes
     from costs
