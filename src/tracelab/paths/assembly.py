@@ -84,8 +84,12 @@ def _allocate(
     parent = np.empty(recording.cpu.count, np.int32)
     return Nodes(
         segments=Segments(
-            np.empty(segments, np.int32), np.empty(segments, np.int64), np.empty(segments, np.int64),
-            np.empty(segments, np.int32), parent, max(each.span for each in divided),
+            thread=np.empty(segments, np.int32),
+            start=np.empty(segments, np.int64),
+            last_end=np.concatenate([each.last_end for each in divided]),
+            row=np.empty(segments, np.int32),
+            parent=parent,
+            span=max(each.span for each in divided),
         ),
         nesting=Nesting(recording.cpu, parent, join_rows("sync_calls")),
         head=np.empty(heads, np.int64),

@@ -28,7 +28,7 @@ def divide_time(cpu: CpuRows) -> Segments:
     divided = divide_threads(cpu.lane[long], cpu.start[long], cpu.end[long], 0)
     parent[long] = np.where(divided.parent >= 0, long[divided.parent], -1)
     row = np.where(divided.row >= 0, long[divided.row], SILENT)
-    return Segments(divided.thread, divided.start, divided.end, row, parent, divided.span)
+    return Segments(divided.thread, divided.start, divided.last_end, row, parent, divided.span)
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def _fill_segments(nodes: Nodes, known: PartNodes) -> None:
     rows = slice(part.first_cpu_row, part.first_cpu_row + part.recording.cpu.count)
     every = nodes.segments
     every.thread[own] = segments.thread + part.first_thread
-    every.start[own], every.end[own] = segments.start, segments.end
+    every.start[own] = segments.start
     every.row[own] = shift_numbers(segments.row, part.first_cpu_row)
     every.parent[rows] = shift_numbers(segments.parent, part.first_cpu_row)
 

@@ -20,12 +20,21 @@ class Segments:
 
     thread: Array
     start: Array
-    end: Array
+    last_end: Array
+    """The last end on each thread that has segments."""
     row: Array
     parent: Array
     """The row around each row, -1 where there is none."""
     span: int
     """More than any time; a thread's number times it, plus a time, is a key that sorts by thread and time."""
+
+    @cached_property
+    def end(self) -> Array:
+        """Return when each segment ends: where the next one of its thread starts."""
+        end = np.empty_like(self.start)
+        end[:-1] = self.start[1:]
+        end[np.append(self.thread[1:] != self.thread[:-1], True)[: len(end)]] = self.last_end
+        return end
 
     @cached_property
     def key(self) -> Array:
@@ -106,39 +115,37 @@ def divide_threads(thread: Array, start: Array, end: Array, begin: int) -> Segme
     stop = np.cumsum(count)
     place = stop - count
     row = np.full(int(stop[-1]), SILENT, dtype=np.int32)
-    since, until = np.empty(len(row), dtype=np.int64), np.empty(len(row), dtype=np.int64)
-    since[place[is_led]], until[place[is_led]] = begin, start[is_led]
+    since = np.empty(len(row), dtype=np.int64)
+    since[place[is_led]] = begin
     own = np.flatnonzero(has_own)
     at = place[own] + is_led[own]
-    row[at], since[at], until[at] = own, start[own], np.minimum(end[own], following[own])
+    row[at], since[at] = own, start[own]
     silent = np.flatnonzero(is_silent)
-    at = stop[silent] - 1
-    since[at], until[at] = end[silent], following[silent]
+    since[stop[silent] - 1] = end[silent]
     behind = np.repeat(np.arange(rows, dtype=np.int32), count)
     inner = np.flatnonzero(goes_on & (parent >= 0))
     if len(inner):
         outer = _outer_pieces(inner, parent, end, following, is_last)
-        behind, row, since, until = (
-            np.concatenate(parts) for parts in zip((behind, row, since, until), *outer, strict=True)
-        )
+        behind, row, since = (np.concatenate(parts) for parts in zip((behind, row, since), *outer, strict=True))
         order = np.argsort(behind, kind="stable")  # pieces behind one row were put in their order
-        behind, row, since, until = behind[order], row[order], since[order], until[order]
+        behind, row, since = behind[order], row[order], since[order]
     span = max(int(end.max(initial=1)), 1) + 2
-    return Segments(thread[behind].astype(np.int32), since, until, row, parent, span)
+    last_end = np.maximum.reduceat(end, np.flatnonzero(np.append(True, is_last[:-1])))
+    return Segments(thread[behind].astype(np.int32), since, last_end, row, parent, span)
 
 
 def _outer_pieces(
     after: Array, parent: Array, end: Array, following: Array, is_last: Array
-) -> list[tuple[Array, Array, Array, Array]]:
+) -> list[tuple[Array, Array, Array]]:
     """Return the segments in which threads are in the rows around a row, from its end to the start of the next one.
 
-    A segment is the row behind which it lies, the innermost row, start and end.
+    A segment is the row behind which it lies, the innermost row, and its start.
     """
     pieces = []
 
     def put(row: Array, since: Array, until: Array, behind: Array) -> None:
         some = until > since
-        pieces.append((behind[some], row[some], since[some], until[some]))
+        pieces.append((behind[some], row[some], since[some]))
 
     current, since = parent[after], end[after]
     while len(after):
