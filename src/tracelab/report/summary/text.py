@@ -232,7 +232,7 @@ def describe_shares(summary: RunSummary) -> str:
     """Return what the shares of findings are: of which time, and whether replays of the run have some of them."""
     meaning = ""
     if any(lead.is_replayed for lead in summary.leads):
-        bound = ', "at most" without all work of its kind' * any(
+        bound = ', "at most" where the replay leaves out more than that' * any(
             lead.is_replayed and lead.is_bounded for lead in summary.leads
         )
         meaning = (
