@@ -157,3 +157,12 @@ def test_a_summary_states_what_recording_costs(lab: Lab) -> None:
         "recorded steps take 1.74 times as long as the 6 others, 26.61 ms: "
         "idle and host-bound time include what recording costs"
     )
+
+
+def test_a_replay_without_the_cpu_side_takes_as_long_as_cuda_graphs(lab: Lab) -> None:
+    """The same training ran with its passes replayed as CUDA graphs, which leave little to the CPU: 11 ms a step."""
+    rows = query(lab, "what_if", run="transformer-bf16", change="scale", **{"class": "cpu_side"}, factor=0)
+    predicted_ns = rows[0]["time_after_ns"] / 3
+    (_, graphs_ns, _) = timed_steps("transformer-bf16-graphs")
+    assert predicted_ns == pytest.approx(graphs_ns, rel=0.05)
+    assert rows[0]["time_before_ns"] / 3 > 1.25 * graphs_ns
