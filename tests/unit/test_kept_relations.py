@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from tests.build import build_store
@@ -79,6 +80,21 @@ def test_rows_of_other_sources_replace_the_kept_ones(tmp_path: Path, computed: l
     store_of(store, 30)
     computed.clear()
     assert waits(store) == [30, 0, 30, 0]
+    assert computed
+    replaced = set(store.glob(f"{rollups.FOLDER}/*/*"))
+    assert len(replaced) == len(kept)
+    assert not replaced & kept
+
+
+def test_rows_of_another_version_are_replaced(
+    tmp_path: Path, computed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = store_of(tmp_path / "lab", 10)
+    assert waits(store) == [10, 0, 10, 0]
+    kept = set(store.glob(f"{rollups.FOLDER}/*/*"))
+    monkeypatch.setattr(duckdb, "__version__", "another")
+    computed.clear()
+    relations_of(store)
     assert computed
     replaced = set(store.glob(f"{rollups.FOLDER}/*/*"))
     assert len(replaced) == len(kept)

@@ -1,9 +1,10 @@
 """Keep the shared relations of large runs in the store: the next process reads them in a tenth of the time.
 
-    .rollups/<definition>/<run and sources>/<relation>.parquet
+    .rollups/<name>/<definition, run and sources>/<relation>.parquet
 
 The folder is that of rollups, and rows are written aside and renamed like those. The name of a segment follows from the
-run and a hash of its committed sources: rows of other sources are not read.
+definition, the run and a hash of its committed sources: rows of other ones are not read, and the next write of the same
+run removes them, also where another version of tracelab wrote them.
 """
 
 import hashlib
@@ -43,8 +44,8 @@ class KeptRelations:
 
     def find_segment(self, name: str, texts: Sequence[str], run: str) -> "KeptSegment":
         """Return where tables of one run are kept, given all that they follow from: queries, macros, sources."""
-        texts = [schema.SCHEMA_VERSION, duckdb.__version__, name, *texts, *session.render_library(self.store)]
-        folder = self.store / rollups.FOLDER / _digest(texts) / _digest([run, self.keys[run]])
+        texts = [schema.SCHEMA_VERSION, duckdb.__version__, *texts, *session.render_library(self.store)]
+        folder = self.store / rollups.FOLDER / _digest([name]) / _digest([*texts, run, self.keys[run]])
         return KeptSegment(folder, run, self.keys[run])
 
 
