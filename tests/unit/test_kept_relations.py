@@ -7,6 +7,7 @@ import pytest
 
 from tests.build import build_store
 from tests.ranks import kernel
+from tracelab.client import Lab
 from tracelab.paths import packing
 from tracelab.query import execute, library
 from tracelab.store import computed_tables, rollups, session, shared_relations
@@ -160,11 +161,15 @@ def test_paths_through_a_kept_graph_are_those_through_its_rows(tmp_path: Path, m
     store = build_store(tmp_path / "lab", rows)
     monkeypatch.setattr(shared_relations, "LEAST_KEPT_ROWS", 10**6)
     expected = paths_of(store)
+    scoped = Lab(store).scoped(within="add", to="600ns")
+    expected_in_scope = scoped.query("critical_path_rows", run="job").to_pylist()
+    assert {each["name"] for each in expected_in_scope} >= {"add"}
     assert not (store / rollups.FOLDER).exists()
     monkeypatch.setattr(shared_relations, "LEAST_KEPT_ROWS", LARGE)
     assert paths_of(store) == expected
     monkeypatch.setattr(packing, "build_graph", None)
     assert paths_of(store) == expected
+    assert scoped.query("critical_path_rows", run="job").to_pylist() == expected_in_scope
     monkeypatch.undo()
     for path in store.glob(f"{rollups.FOLDER}/*/*/outline.parquet"):
         path.write_bytes(b"")

@@ -147,7 +147,8 @@ def _read_condensed(
 ) -> dict[str, pa.Table]:
     """Read the relations of a computation, or what the store keeps in the place of some of them."""
     values, condensed = {**params, "run": run}, computation.condensed
-    kept = kept_relations.open_kept(con) if condensed and run is not None else None
+    of_whole = bool(computation.scope_relations)
+    kept = kept_relations.open_kept(con, of_whole=of_whole) if condensed and run is not None else None
     if condensed is None or run is None or kept is None or run not in kept.keys:
         return _read_relations(con, computation.texts, values, budget)
     texts = computation.texts

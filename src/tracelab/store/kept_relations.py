@@ -86,9 +86,12 @@ def hash_code(function: str) -> str:
     return _digest([path.read_text(encoding="utf-8") for path in files])
 
 
-def open_kept(con: duckdb.DuckDBPyConnection) -> KeptRelations | None:
-    """Return the kept relations of a session; None where it has not the rows of its store on a disk as they are."""
-    store = session.plain_store(con)
+def open_kept(con: duckdb.DuckDBPyConnection, *, of_whole: bool = False) -> KeptRelations | None:
+    """Return the kept relations of a session; None where it has not the rows of its store on a disk as they are.
+
+    Those `of_whole` recordings follow from all rows also in a scope.
+    """
+    store = session.whole_store(con) if of_whole else session.plain_store(con)
     if store is None or is_copy(store):
         return None
     return KeptRelations(store, {run.name: run.key for run in rollups.list_runs(con, None)})

@@ -43,8 +43,8 @@ _BESIDE = {
     AROUND: ("api_calls", "ops", "python_frames", "annotations"),
 }
 """The tables with such a view: what is around the rows of a scope or names them, captures, and what occupies a GPU."""
-_PLAIN_STORE = "plain_store"
-"""A macro, not a variable, since cursors of a session have its macros."""
+_PLAIN_STORE, _WHOLE_STORE = "plain_store", "whole_store"
+"""Macros, not variables, since cursors of a session have its macros."""
 SCOPE = "scope"
 """The schema of what a scope adds to a session."""
 RECORDED = f"{SCOPE}.recorded"
@@ -94,8 +94,9 @@ def connect(  # noqa: PLR0913  one for each choice of a session
                 run_statements(con, text)
             for table in numbered:
                 run_statements(con, _create_numbered_view(rows, schema.BY_NAME[table]))
-            if _is_plain(rows):
-                con.execute(f"create macro {_PLAIN_STORE}() as {sql_literal(str(store.resolve()))}").fetchall()
+            for macro, its_rows in ((_PLAIN_STORE, rows), (_WHOLE_STORE, beside.get(UNSCOPED, rows))):
+                if _is_plain(its_rows):
+                    con.execute(f"create macro {macro}() as {sql_literal(str(store.resolve()))}").fetchall()
         return con
 
     return integrity.repeat_if_changed(open_once)
@@ -103,8 +104,17 @@ def connect(  # noqa: PLR0913  one for each choice of a session
 
 def plain_store(con: duckdb.DuckDBPyConnection) -> Path | None:
     """Return the store of a session that has all its rows as they are stored; None of any other session."""
+    return _find_store(con, _PLAIN_STORE)
+
+
+def whole_store(con: duckdb.DuckDBPyConnection) -> Path | None:
+    """Return the store of a session that has all its rows as they are stored, be it beside those of a scope."""
+    return _find_store(con, _WHOLE_STORE)
+
+
+def _find_store(con: duckdb.DuckDBPyConnection, macro: str) -> Path | None:
     try:
-        ((root,),) = con.execute(f"select {_PLAIN_STORE}()").fetchall()
+        ((root,),) = con.execute(f"select {macro}()").fetchall()
     except duckdb.CatalogException:
         return None
     return Path(root)

@@ -104,6 +104,9 @@ def select_rows(  # noqa: PLR0913  one for each thing that a session depends on
         raise UsageError(f"no scope applies to {' and '.join(needs)}: only rows of a recording have a place in one")
     may_differ = _TABLES_OF_GPUS if scope.is_of_gpus else SCOPED_TABLES
     read = None if referenced is None else session.referenced_tables(store, referenced)
+    of_paths = referenced is not None and any(each.scope_relations for each in schema.named_computations(referenced))
+    if of_paths and needs:  # a query of the library: it reads all rows, and only whether there are such streams is open
+        may_differ = tuple(name for name in schema.GPU_ACTIVITY if scope.stream is not None)
     chosen = [table for table in may_differ if read is None or table in read]
     names = [*(REFERENCED[name] for name in REFERENCED if getattr(scope, name) not in (None, False)), _CALLS, *chosen]
     with (
@@ -115,9 +118,6 @@ def select_rows(  # noqa: PLR0913  one for each thing that a session depends on
     ):
         con.execute("set enable_progress_bar = false").fetchall()
         execution.limit_memory(con, memory_limit)
-        of_paths = referenced is not None and any(
-            each.scope_relations for each in schema.named_computations(referenced)
-        )
         chooser = _Chooser(con, scope, step_name, chosen, tuple(needs), of_paths=of_paths)
         return replace(execution.run_interruptible(con, chooser.choose, deadline), of_runs=runs is not None)
 
