@@ -1034,6 +1034,7 @@ REPLAYED_GAINS = Computation(
     {"changes": None, "step_name": _STEP_NAME},
     900,
     (),
+    scope_relations=_PATH_SCOPE,
     condensed=_GRAPH,
 )
 """What a run gains by several changes of what_if; no text names it."""

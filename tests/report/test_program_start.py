@@ -98,6 +98,18 @@ def test_a_run_without_a_start_has_the_same_summary_beside_one_with_a_start(stor
     assert (found.window_ns, found.start) == (AFTER_NS, "")
 
 
+def test_gains_behind_a_start_are_those_of_what_if_in_that_window(store: Path) -> None:
+    leads = [each for each in summaries_of(store)["started"].leads if each.gain is not None]
+    assert leads
+    for lead in leads:
+        lab = tracelab.open(store).scoped(after_start=True)
+        assert lead.finding.what_if is not None
+        rows = lab.query("what_if", run="started", **dict(lead.finding.what_if.params)).to_pylist()
+        assert lead.gain is not None
+        assert {(row["time_before_ns"], row["gain_ns"]) for row in rows} == {(lead.gain.window_ns, lead.gain.gain_ns)}
+        assert lead.gain.window_ns < WHOLE_NS
+
+
 def test_the_next_command_prints_the_figures_of_the_summary(store: Path) -> None:
     found = summaries_of(store)
     assert found["started"].leads

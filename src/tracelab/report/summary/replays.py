@@ -20,9 +20,10 @@ def change_of(finding: Finding, rank: int | None) -> Change | None:
 
 
 def has_replay(session: ReportSession, run: str) -> bool:
-    """Return whether a run can be replayed: it has kernels, and the figures are of its whole recording."""
+    """Return whether a run can be replayed: it has kernels, and the figures are of all rows of a window of time."""
     sql = "select 1 from kernels where run = $run limit 1"
-    return session.mask is None and bool(session.con.execute(sql, {"run": run}).fetchall())
+    is_of_window = session.mask is None or not session.mask.scope.chooses_rows
+    return is_of_window and bool(session.con.execute(sql, {"run": run}).fetchall())
 
 
 def replay_leads(session: ReportSession, run: str, leads: Sequence[Lead]) -> list[Lead]:

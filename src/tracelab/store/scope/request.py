@@ -82,11 +82,16 @@ class Scope:
         return self.is_timed and not self.linked and not self.after_start and others == (None, None, None)
 
     @property
+    def chooses_rows(self) -> bool:
+        """Whether it has conditions other than steps and times."""
+        return self.stream is not None or self.within is not None or self.linked
+
+    @property
     def path_note(self) -> str:
         """What the scope is for critical paths, as a sentence: these lead through rows outside of it."""
         windows = self.is_timed or self.steps is not None or self.after_start
         text = f"The critical path is that of the whole recording{', in the window of the scope' if windows else ''}"
-        if self.stream is not None or self.within is not None or self.linked:
+        if self.chooses_rows:
             rows = f"rows{' on GPUs' if self.stream is not None else ''} in the scope"
             text += f"; listed are its {rows}, ratios are of all of it, and a replay changes these rows alone"
         return f"{text}."
