@@ -700,6 +700,11 @@ def test_a_replay_of_a_scope_changes_its_rows_alone(
     assert sum(each["after_ns"] or 0 for each in rows) == after_ns
 
 
+def test_a_window_of_which_nothing_is_left_takes_no_time(three_paced_steps: Path) -> None:
+    (row,) = Lab(three_paced_steps).scoped(from_="60ns", to="100ns").query("what_if", factor=0).to_pylist()
+    assert (row["before_ns"], row["after_ns"], row["time_after_ns"], row["reason"]) == (40, 0, 0, None)
+
+
 def test_the_note_of_a_path_states_what_it_is_of(three_paced_steps: Path) -> None:
     lab = Lab(three_paced_steps)
     assert lab.scoped(steps="1").query("critical_path").notes == (

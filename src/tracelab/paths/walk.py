@@ -55,7 +55,8 @@ def find_path(graph: Graph, window: Window, check: Callable[[], None]) -> Path:
 
 def join_paths(paths: Sequence[Path]) -> Path:
     """Return the stretches of several paths as one."""
-    return Path(*(np.concatenate([getattr(path, each.name) for path in paths]) for each in fields(Path)))
+    none = np.zeros(0, dtype=np.int64)
+    return Path(*(np.concatenate([none, *(getattr(path, each.name) for path in paths)]) for each in fields(Path)))
 
 
 def divide_path(graph: Graph, path: NodePath) -> Path:
