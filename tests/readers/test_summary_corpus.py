@@ -1,6 +1,7 @@
 """Summaries of real traces: what leads, and that no time is counted twice."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,20 @@ def test_costs_per_step_of_recorded_runs_are_their_shares_of_the_step_time(
     found: dict[str, RunSummary], second: list[RunSummary]
 ) -> None:
     assert sum(map(check_costs_per_step, (*found.values(), *second))) >= 40
+
+
+def test_windows_of_recorded_runs_have_the_path_of_the_whole(shared_stores: Path) -> None:
+    lab = tracelab.open(kineto_corpus(shared_stores))
+    run = "param_dlrm_8ranks"
+    rows = lab.query("critical_path_rows", run=run, step=10).to_pylist()
+    assert lab.scoped(steps="10", by="execution").query("critical_path_rows", run=run).to_pylist() == rows
+    whole, parts = Counter[str](), Counter[str]()
+    for row in lab.query("critical_path", run=run).to_pylist():
+        whole[row["class"]] += row["dur_ns"]
+    for part in (lab.scoped(to="9ms"), lab.scoped(from_="9ms")):
+        for row in part.query("critical_path", run=run).to_pylist():
+            parts[row["class"]] += row["dur_ns"]
+    assert (parts, whole.total()) == (whole, 20_866_000)
 
 
 def test_findings_of_recorded_runs_do_not_count_time_twice(found: dict[str, RunSummary]) -> None:
