@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import truths
 from data_sheet import specified_rates
@@ -229,21 +229,38 @@ def compare_steps(rows: dict[str, list[dict[str, Any]]]) -> Iterator[Check]:
     """
     base = statistics.median([*_durations(rows["none"]), *_durations(rows["again"])])
 
-    def compare(name: str, run: str, state: str | None, least: float, most: float) -> Iterator[Check]:
-        steps = _durations(rows.get(run, []), state)
+    def compare(name: str, steps: list[int], least: float, most: float) -> Iterator[Check]:
         if steps:
             title = f"{name} over those without a profiler"
             yield between(title, statistics.median(steps) / base, least, most)
 
-    yield from compare("steps of the last run, without a profiler,", "again", None, 0.85, 1.15)
-    yield from compare("steps before the window", "kineto", "off", 0.85, 1.15)
-    yield from compare("recorded steps", "kineto", "recording", 0.9, 2.5)
-    yield from compare("steps after the window", "kineto", "attached", 0.85, 1.2)
-    yield from compare("steps after the window, CUPTI left attached,", "attached", "attached", 0.9, 1.6)
-    if recording := _durations(rows["kineto"], "recording"):
+    kineto, attached = (_split_at_window(rows.get(run, [])) for run in ("kineto", "attached"))
+    yield from compare("steps of the last run, without a profiler,", _durations(rows["again"]), 0.85, 1.15)
+    yield from compare("steps before the window", kineto.before, 0.85, 1.15)
+    yield from compare("recorded steps", kineto.recorded, 0.9, 2.5)
+    yield from compare("steps after the window", kineto.after, 0.85, 1.2)
+    yield from compare("steps after the window, CUPTI left attached,", attached.after, 0.9, 1.6)
+    if recorded := kineto.recorded:
         yield between(
-            "first recorded step over the recorded median", recording[0] / statistics.median(recording), 0.5, 1.5
+            "first recorded step over the recorded median", recorded[0] / statistics.median(recorded), 0.5, 1.5
         )
+
+
+class _Parts(NamedTuple):
+    """Durations of the steps of a run, in ns, without the one in which the profiler is prepared."""
+
+    before: list[int]
+    recorded: list[int]
+    after: list[int]
+
+
+def _split_at_window(steps: list[dict[str, Any]]) -> _Parts:
+    states = [row["profiler_state"] for row in steps]
+    if "recording" not in states:
+        return _Parts([], [], [])
+    first, last = states.index("recording"), len(states) - 1 - states[::-1].index("recording")
+    before = [row for row in steps[:first] if row["profiler_state"] == "off"]
+    return _Parts(_durations(before), _durations(steps[first : last + 1]), _durations(steps[last + 1 :]))
 
 
 def read_steps(run: Path) -> list[dict[str, Any]]:

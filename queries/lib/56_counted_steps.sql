@@ -136,9 +136,11 @@ with _shared as (
 from numbered_steps('_shared');
 
 -- recording_costs(relation): how long the steps of each run and rank take while a profiler records, and otherwise; `relation`
--- are annotations. Times are medians of what the run folder has (table steps), of two steps the shorter one, without waits
--- for data. A step is recorded where the folder states it, or, of a program of its own, where a range of PyTorch's profiler has its number. The others are
--- those with the profiler off, where there are 3, else all; a rank with fewer has no row. `is_slower`: by more than a tenth.
+-- are annotations. Times are those of the run folder (table steps) without waits for data. A step is recorded where the folder
+-- states it, or, of a program of its own, where a range of PyTorch's profiler has its number. `recorded_ns` and `other_ns` are
+-- medians, of two steps the shorter one; the latter is of the `other_steps` on the `other_side` of the recording, before or
+-- after, that is slower, so that a program that speeds up, or down, does not count as slowed. A rank with less than 3 other
+-- steps, or none on a side, has no row. `is_slower`: by more than a tenth, and than three quarters of the others.
 create or replace macro recording_costs(relation) as table
 with _marked as (
     select distinct run, rank, try_cast(regexp_extract(name, '^ProfilerStep#(\d+)$', 1) as bigint) as step
@@ -147,25 +149,38 @@ with _marked as (
 ),
 _timed as (
     select
-        s.run, s.rank, s.dur_ns - coalesce(s.data_wait_ns, 0) as work_ns,
-        coalesce(s.profiler_state, case when m.step is not null then 'recording' end, 'off') as state
+        s.run, s.rank, s.start_ns, s.dur_ns - coalesce(s.data_wait_ns, 0) as work_ns,
+        coalesce(s.profiler_state = 'recording', m.step is not null) as is_recorded
     from steps as s
     left join _marked as m on s.run = m.run and s.rank = m.rank and s.step = m.step
     where s.phase = 'train' and has_valid_interval(s.start_ns, s.end_ns)
 ),
-_apart as (
+_placed as (
     select
-        *, state != 'recording' and (state = 'off' or count(*) filter (state = 'off') over (partition by run, rank) < 3) as other
+        *,
+        start_ns < min(start_ns) filter (is_recorded) over (partition by run, rank) as is_before,
+        start_ns > max(start_ns) filter (is_recorded) over (partition by run, rank) as is_after
     from _timed
+),
+_sides as (
+    select
+        run,
+        rank,
+        count(*) filter (is_recorded) as recorded_steps,
+        quantile_disc(work_ns, 0.5) filter (is_recorded) as recorded_ns,
+        count(*) filter (is_before) as before_steps,
+        quantile_disc(work_ns, 0.5) filter (is_before) as before_ns,
+        count(*) filter (is_after) as after_steps,
+        quantile_disc(work_ns, 0.5) filter (is_after) as after_ns,
+        quantile_disc(work_ns, 0.75) filter (not is_recorded) as slow_other_ns
+    from _placed
+    group by run, rank
 )
 select
-    run,
-    rank,
-    count(*) filter (state = 'recording') as recorded_steps,
-    quantile_disc(work_ns, 0.5) filter (state = 'recording') as recorded_ns,
-    count(*) filter (other) as other_steps,
-    quantile_disc(work_ns, 0.5) filter (other) as other_ns,
-    recorded_ns > 1.1 * other_ns as is_slower
-from _apart
-group by run, rank
-having recorded_steps > 0 and other_steps >= 3;
+    run, rank, recorded_steps, recorded_ns,
+    case when before_ns > after_ns then 'before' else 'after' end as other_side,
+    case when before_ns > after_ns then before_steps else after_steps end as other_steps,
+    greatest(before_ns, after_ns) as other_ns,
+    recorded_ns > greatest(1.1 * before_ns, 1.1 * after_ns, slow_other_ns) as is_slower
+from _sides
+where before_steps > 0 and after_steps > 0 and before_steps + after_steps >= 3;

@@ -57,6 +57,6 @@ counted as (
 costs as (
     from recording_costs('marked') where is_slower
 )
-select c.*, r.other_steps, r.other_ns, r.recorded_ns
+select c.*, r.other_side, r.other_steps, r.other_ns, r.recorded_ns
 from counted as c
 left join costs as r using (run, rank)

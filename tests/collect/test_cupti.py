@@ -29,9 +29,8 @@ def values_at_stops(planned, cuda="12.6", *, keeps_attached=False, records_gpu=T
     values = []
     for _ in range(windows):
         teardown.prepare(records_gpu=records_gpu)
-        teardown.begin_stop()
-        values.append(os.environ.get("TEARDOWN_CUPTI"))
-        teardown.finish()
+        with teardown.stopping():
+            values.append(os.environ.get("TEARDOWN_CUPTI"))
     return values
 
 
@@ -71,26 +70,58 @@ def test_what_the_user_has_set_stays(monkeypatch):
     assert os.environ["TEARDOWN_CUPTI"] == "0"
 
 
-@pytest.mark.parametrize(
-    ("is_over", "calls", "expected"),
-    [
-        (True, [], (["synchronize", "settle"], "1")),  # CUPTI is being detached: wait for it
-        (True, ["capture"], (["capture", "settle"], "1")),  # a synchronization would end the capture
-        (False, [], ([], None)),  # it would be detached at the end of this window: keep it
-    ],
-)
-def test_a_profiler_of_the_program_never_meets_a_cupti_that_detaches(monkeypatch, is_over, calls, expected):
-    monkeypatch.setattr("tracelab.collect.profiling.cupti.time.sleep", lambda _s: calls.append("settle"))
-    teardown, stop = CuptiTeardown(fake_torch("12.6", calls), 1, keeps_attached=False), None
+def test_a_stop_that_fails_leaves_no_variable_behind():
+    teardown = CuptiTeardown(fake_torch("12.6"), 1, keeps_attached=False)
     teardown.prepare(records_gpu=True)
-    for step in ["stop", "other"] if is_over else ["other", "stop"]:
-        if step == "stop":
-            teardown.begin_stop()
-            stop = os.environ.get("TEARDOWN_CUPTI")
-            teardown.finish()
-        else:
-            teardown.make_way()
-    assert (calls, stop) == expected
+    with pytest.raises(OSError, match="lost"), teardown.stopping():
+        raise OSError("lost")
+    assert "TEARDOWN_CUPTI" not in os.environ
+    assert teardown.is_attached
+
+
+def stopped_teardown(monkeypatch, calls):
+    """Return the teardown of a process after its last window."""
+    monkeypatch.setattr("tracelab.collect.profiling.cupti.time.sleep", lambda _s: calls.append("settle"))
+    teardown = CuptiTeardown(fake_torch("12.6", calls), 1, keeps_attached=False)
+    teardown.prepare(records_gpu=True)
+    assert teardown.is_attached
+    with teardown.stopping():
+        pass
+    assert not teardown.is_attached
+    return teardown
+
+
+def test_a_profiler_of_the_program_waits_once_until_cupti_is_detached(monkeypatch):
+    calls = []
+    teardown = stopped_teardown(monkeypatch, calls)
+    teardown.wait()
+    teardown.wait()
+    assert calls == ["synchronize", "settle"]
+
+
+def test_a_capture_of_a_graph_is_not_synchronized(monkeypatch):
+    calls = []
+    teardown = stopped_teardown(monkeypatch, calls)
+    calls.append("capture")
+    teardown.wait()
+    assert calls == ["capture", "settle"]
+
+
+def test_a_forked_child_never_calls_the_cuda_of_its_parent(monkeypatch):
+    calls = []
+    teardown = stopped_teardown(monkeypatch, calls)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    teardown.wait()
+    assert calls == []
+
+
+def test_cupti_stays_attached_where_a_profiler_of_the_program_ends_the_window():
+    teardown = CuptiTeardown(fake_torch("12.6"), 1, keeps_attached=False)
+    teardown.prepare(records_gpu=True)
+    teardown.cancel()
+    with teardown.stopping():
+        assert "TEARDOWN_CUPTI" not in os.environ
+    assert teardown.is_attached
 
 
 @needs_torch

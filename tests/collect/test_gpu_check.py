@@ -175,8 +175,11 @@ def test_steps_are_compared_with_those_of_a_run_without_a_profiler():
     rows = {
         "none": steps("off", 90, 90, 90),
         "again": steps("off", 110, 110, 110),
-        "kineto": [*steps("off", 105, 105), *steps("recording", 400, 130, 130), *steps("attached", 150)],
-        "attached": [*steps("off", 80), *steps("recording", 300), *steps("attached", 103)],
+        "kineto": steps("off", 105, 105)
+        + steps("attached", 300)
+        + steps("recording", 400, 130, 130)
+        + steps("off", 150),
+        "attached": steps("off", 80) + steps("recording", 300) + steps("attached", 103),
     }
     assert [(each.measured, each.status) for each in compare_steps(rows)] == [
         ("1.1", "pass"),  # 110 over the median of 90 and 110

@@ -174,17 +174,19 @@ def test_kineto_is_prepared_at_once_where_no_step_precedes_the_window(node):
 
 
 def test_each_step_is_marked_with_what_the_profiler_did(node):
-    recorded = node.train(profiler="kineto", warmup=2, active=1, wait=1, steps=4)
+    options = {"profiler": "kineto", "warmup": 2, "active": 1, "wait": 1, "steps": 4}
+    recorded, attached = node.train(**options), node.train(**options, keep_attached=True, run="attached")
     states = [(row["phase"], row["step"], row["profiler_state"]) for row in recorded.rows("steps")]
     assert states == [
         ("warmup", 0, "off"),
         ("warmup", 1, "off"),
         ("train", 0, "attached"),
         ("train", 1, "recording"),
-        ("train", 2, "attached"),
-        ("train", 3, "attached"),
+        ("train", 2, "off"),
+        ("train", 3, "off"),
         ("epoch", None, None),
     ]
+    assert [row["profiler_state"] for row in attached.rows("steps")[4:6]] == ["attached"] * 2
     alone = node.train()
     assert {row["profiler_state"] for row in alone.rows("steps") if row["step"] is not None} == {"off"}
 

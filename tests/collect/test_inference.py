@@ -80,9 +80,9 @@ def test_a_run_states_its_model_and_sizes(run):
 def test_latencies_are_those_of_the_rows_that_no_profiler_disturbed(run, tmp_path):
     assert pipeline.ingest([run], tmp_path / "lab").exit_code == 0
     (row,) = Lab(tmp_path / "lab").query("inference_latency").to_pylist()
-    undisturbed = [each for each in rows(run) if each["profiler_state"] == "attached"]
+    undisturbed = [each for each in rows(run) if each["profiler_state"] == "off"]
     prefills, decodes = (sorted(e["dur_ns"] for e in undisturbed if e["phase"] == s) for s in ("prefill", "decode"))
-    assert (len(prefills), len(decodes), row["profiler_state"]) == (2, 6, "attached")
+    assert (len(prefills), len(decodes), row["profiler_state"]) == (2, 6, "off")
     assert (row["first_token_p50_ns"], row["first_token_p99_ns"]) == (prefills[0], prefills[1])
     assert (row["token_p50_ns"], row["token_p90_ns"]) == (decodes[2], decodes[5])
     assert (row["prompts"], row["output_tokens"]) == (6, 24)

@@ -593,32 +593,42 @@ CASES: list[Case] = [
         "recording_slow",
         {
             "steps": [
-                # 210, of two the shorter, against 100, 110, 120, and not 150, in which the profiler is attached
-                *timed_steps(0, (100, 110, 120, 150, 900, 210), ("off", "off", "off", "attached", *["recording"] * 2)),
-                # of a program of its own, where ranges name the recorded steps: 120 against 100, 100, 102, 300
-                *timed_steps(1, (100, 100, 120, 102, 300)),
-                # 90 - 30 against 60: what is longer is a wait for data
-                *timed_steps(2, (60, 60, 60, 90), ("off", "off", "off", "recording"), (0, 0, 0, 30)),
-                # 99 against the two others alone
-                *timed_steps(3, (50, 50, 99), ("off", "attached", "recording")),
+                # 210, of two the shorter, against 120 before, above 100 after; 30 and 99 of them wait for data
+                *timed_steps(
+                    0,
+                    (150, 100, 120, 900, 210, 100, 199, 90),
+                    (*["off"] * 3, *["recording"] * 2, *["off"] * 3),
+                    (30, 0, 0, 0, 0, 0, 99, 0),
+                ),
+                # of a program of its own, where ranges name the recorded steps: 120 against 100 after
+                *timed_steps(1, (90, 90, 120, 100, 300)),
+                *timed_steps(
+                    2, (60, 60, 90, 60), ("off", "off", "recording", "off"), (0, 0, 30, 0)
+                ),  # the rest is waiting
+                *timed_steps(3, (99, 99, 50, 50, 50), ("recording", "recording", *["off"] * 3)),  # a slow start
+                *timed_steps(4, (50, 99, 50), ("off", "recording", "attached")),  # too few
+                *timed_steps(5, (50, 60, 50, 100, 100), ("off", "recording", *["off"] * 3)),  # it slows down itself
+                *timed_steps(
+                    6, (50, 60, 50, 50, 70, 70), ("off", "recording", *["off"] * 4)
+                ),  # others take longer, too
             ],
             "annotations": [mark("ProfilerStep#2", DAY_NS + 2000, 9, rank=1)],
-            "kernels": [kernel(0, rank=rank) for rank in range(4)],
+            "kernels": [kernel(0, rank=rank) for rank in range(7)],
         },
         [
             (
                 "info",
                 1,
                 1,
-                "1 recorded step takes a median of 120 ns, 1.20 times the 100 ns of the 4 others: idle time and waits "
-                "for the host include what recording costs.",
+                "1 recorded step takes a median of 120 ns, 1.20 times the 100 ns of the 2 after the recording: idle "
+                "time and waits for the host include what recording costs.",
             ),
             (
                 "warning",
                 0,
                 2,
-                "2 recorded steps take a median of 210 ns, 1.91 times the 110 ns of the 3 others: idle time and waits "
-                "for the host include what recording costs.",
+                "2 recorded steps take a median of 210 ns, 1.75 times the 120 ns of the 3 before the recording: idle "
+                "time and waits for the host include what recording costs.",
             ),
         ],
     ),

@@ -103,21 +103,12 @@ def test_replayed_kernels_take_as_long_as_launched_ones(lab: Lab) -> None:
 
 
 def test_warnings_are_of_runs_that_recording_slows(lab: Lab) -> None:
-    """Medians without waits for data of steps with states recording and others, by the run folders."""
-    warnings = {
-        row["run"]: (row["code"], row["message"]) for row in lab.doctor().to_pylist() if row["severity"] == "warning"
-    }
-    slowed = {
-        "resnet18-batch16": (20.57, 11.02),
-        "decoder-compiled": (24.02, 11.55),
-        "decoder-recompute": (46.23, 26.61),
-    }
+    """Medians without waits for data of recorded steps, and of those after the recording, by the run folders."""
+    warnings = {row["run"]: row["message"] for row in lab.doctor().to_pylist() if row["severity"] == "warning"}
+    slowed = {"decoder-compiled": ("24.02", "2.08", "11.55"), "decoder-recompute": ("46.23", "1.74", "26.61")}
     assert warnings.keys() == slowed.keys()
-    for run, (recorded_ms, other_ms) in slowed.items():
-        code, message = warnings[run]
-        assert (code, f"a median of {recorded_ms} ms" in message, f"times the {other_ms} ms of" in message) == (
-            "recording_slow", True, True,
-        )  # fmt: skip
+    for run, (recorded, times, after) in slowed.items():
+        assert f"take a median of {recorded} ms, {times} times the {after} ms of the " in warnings[run]
 
 
 def test_modules_tell_the_recomputed_blocks_apart(lab: Lab) -> None:
@@ -154,7 +145,7 @@ def test_a_summary_states_what_recording_costs(lab: Lab) -> None:
     (summary,) = summarize(lab.store, ("decoder-recompute",))
     assert summary.figures[0].text == "48.92 ms"
     assert summary.figures[0].note.endswith(
-        "recorded steps take 1.74 times as long as the 6 others, 26.61 ms: "
+        "recorded steps take 1.74 times as long as the 4 after the recording, 26.61 ms: "
         "idle and host-bound time include what recording costs"
     )
 

@@ -19,6 +19,11 @@ class ProfilerError(Exception):
 class Profiler(Protocol):
     """The profiler as a rank controls it."""
 
+    @property
+    def is_attached(self) -> bool:
+        """Whether it slows the steps that are not recorded, too."""
+        ...
+
     def prepare(self) -> None:
         """Initialize a step before the first recorded one, so that the cost of starting is not recorded."""
         ...
@@ -43,6 +48,8 @@ class Profiler(Protocol):
 class NoProfiler:
     """A run without a profiler."""
 
+    is_attached = False
+
     def prepare(self) -> None:
         """Do nothing."""
 
@@ -62,6 +69,8 @@ class NoProfiler:
 
 class NvtxRanges:
     """nsys and ncu, which run this process: it signals recorded steps through the CUDA profiler API and NVTX."""
+
+    is_attached = True
 
     def __init__(self, torch: Any, *, cuda: bool, gated: bool) -> None:  # noqa: ANN401  torch carries no types here
         self._torch = torch
@@ -130,8 +139,7 @@ class StepCapture:
             return "off"
         if self._schedule.window == "all" or self._schedule.cycle(number) is not None:
             return "recording"
-        is_attached = isinstance(self._profiler, NvtxRanges) or self._prepared or self.recorded > 0
-        return "attached" if is_attached else "off"
+        return "attached" if self._prepared or self._profiler.is_attached else "off"
 
     @contextlib.contextmanager
     def run(self) -> Iterator[None]:

@@ -1,16 +1,18 @@
 """Detach CUPTI, NVIDIA's tracer below Kineto, after the last planned window of a process."""
 
+import contextlib
 import os
 import re
 import time
+from collections.abc import Iterator
 from typing import Any
 
 _TEARDOWN = "TEARDOWN_CUPTI"
-"""Variable that Kineto reads when a window stops; "1" has it call cuptiFinalize."""
+"""Variable that Kineto reads when a window stops; "1" has it call cuptiFinalize at the end of a later call of CUDA."""
 _LEAST_CUDA = (12, 6)
 """The first CUDA whose CUPTI detaches without crashes under CUDA graphs (PyTorch pull request 146604)."""
 _SETTLE_S = 0.2
-"""Time that Kineto's thread has to end once CUPTI is detached, which the next call of CUDA does."""
+"""Time that Kineto's thread has to end once CUPTI is detached."""
 
 
 class CuptiTeardown:
@@ -24,34 +26,44 @@ class CuptiTeardown:
         self._torch = torch
         self._left = None if keeps_attached else planned
         self._is_possible = False
-        self._is_set = False
-        self._is_detaching = False
+        self._detaching_in: int | None = None
+        """The process whose CUPTI may still be detaching."""
+        self.is_attached = False
+        """Whether CUPTI is attached, and slows what the program launches."""
 
     def prepare(self, *, records_gpu: bool) -> None:
         """Determine before a window whether CUPTI can detach after it."""
         version = self._torch.version.cuda
         is_safe = version is not None and tuple(map(int, re.findall(r"\d+", version)[:2])) >= _LEAST_CUDA
+        self.is_attached = records_gpu
         self._is_possible = records_gpu and is_safe and _TEARDOWN not in os.environ
 
-    def begin_stop(self) -> None:
-        """Request the teardown right before the last planned window stops."""
+    @contextlib.contextmanager
+    def stopping(self) -> Iterator[None]:
+        """Stop a window in the block; at the last planned one request the teardown, for that stop alone."""
         if self._left is not None:
             self._left -= 1
-        if self._left == 0 and self._is_possible:
-            os.environ[_TEARDOWN] = "1"
-            self._is_set = self._is_detaching = True
-
-    def finish(self) -> None:
-        """Withdraw the request once the window is saved: a profiler that the program starts later decides itself."""
-        if self._is_set:
+        if self._left != 0 or not self._is_possible:
+            yield
+            return
+        os.environ[_TEARDOWN] = "1"
+        try:
+            yield
+        finally:
             os.environ.pop(_TEARDOWN, None)
-            self._is_set = False
+        self._detaching_in, self.is_attached = os.getpid(), False
 
-    def make_way(self) -> None:
-        """Prepare for a profiler that the program starts: keep CUPTI attached, or wait until it is detached."""
+    def cancel(self) -> None:
+        """Keep CUPTI attached: the program is about to start a profiler of its own."""
         self._left = None
-        if self._is_detaching:
-            self._is_detaching = False
-            if not self._torch.cuda.is_current_stream_capturing():
-                self._torch.cuda.synchronize()  # CUPTI detaches at the end of a call of CUDA
-            time.sleep(_SETTLE_S)
+
+    def wait(self) -> None:
+        """Wait until CUPTI is detached, for a profiler that the program starts; nothing to do in a forked child."""
+        process, self._detaching_in = self._detaching_in, None
+        if process != os.getpid():
+            return
+        cuda = self._torch.cuda
+        with contextlib.suppress(RuntimeError):  # an error of CUDA is the program's, and it is raised there again
+            if not cuda.is_current_stream_capturing():
+                cuda.synchronize()  # CUPTI detaches at the end of a call of CUDA
+        time.sleep(_SETTLE_S)

@@ -94,6 +94,11 @@ class Kineto:
         notes = "; ".join(filter(None, (note, self._note)))
         return entries | ({"note": notes} if notes else {})
 
+    @property
+    def is_attached(self) -> bool:
+        """Whether CUPTI slows the steps that are not recorded, too."""
+        return self._teardown.is_attached
+
     def prepare(self) -> None:
         """Start CUPTI and set up its buffers."""
         self._profile = self._build_profile()
@@ -119,8 +124,7 @@ class Kineto:
             self._synchronize()
         except RuntimeError:
             self._profile.profiler.use_device = None
-        self._teardown.begin_stop()
-        with self._saving():
+        with self._saving(), self._teardown.stopping():
             self._profile.stop_trace()
 
     def save(self, first_step: int | None) -> None:
@@ -129,11 +133,8 @@ class Kineto:
         target = self._target(part)
         if target.exists():  # in a program without steps, windows open at the same one
             target = self._target(f"{part}.window{len(self.files) + 1}")
-        try:
-            with self._saving():
-                self._write(target)
-        finally:
-            self._teardown.finish()
+        with self._saving():
+            self._write(target)
         self._profile = None
 
     def _target(self, part: str) -> Path:

@@ -97,8 +97,9 @@ class ProgramKineto(Kineto):
             def call_and_start(*arguments: Any, **keywords: Any) -> Any:  # noqa: ANN401
                 end_inherited_profiler(self._torch)
                 if self._calling != threading.get_ident():
-                    self._teardown.make_way()
+                    self._teardown.cancel()
                     function()
+                    self._teardown.wait()
                 return start(*arguments, **keywords)
 
             return call_and_start

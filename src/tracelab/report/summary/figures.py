@@ -170,15 +170,17 @@ def _step_time(rows: Rows, served: Rows, *, is_scoped: bool) -> Figure:
 
 
 def _describe_recording_cost(rows: Rows) -> str:
-    """Return how much longer recorded steps take than the other ones of the run, from rows of STEPS."""
-    ranks = {row["rank"]: row for row in rows if row.get("other_ns")}.values()
-    if not ranks:
+    """Return how much longer recorded steps take than those before or after, of the rank where it is most."""
+    slowed = [row for row in rows if row.get("other_ns")]
+    if not slowed:
         return ""
-    recorded_ns, other_ns = (statistics.fmean(row[name] for row in ranks) for name in ("recorded_ns", "other_ns"))
-    others = min(row["other_steps"] for row in ranks)
+    most = max(slowed, key=lambda row: row["recorded_ns"] / row["other_ns"])
+    ranks = {row["rank"] for row in rows}
+    of_rank = f" of rank {most['rank']}" if len(ranks) > 1 else ""
     return (
-        f"; recorded steps take {recorded_ns / other_ns:.2f} times as long as the {others:,} others, "
-        f"{_time(round(other_ns))}: idle and host-bound time include what recording costs"
+        f"; recorded steps{of_rank} take {most['recorded_ns'] / most['other_ns']:.2f} times as long as the "
+        f"{most['other_steps']:,} {most['other_side']} the recording, {_time(most['other_ns'])}: "
+        "idle and host-bound time include what recording costs"
     )
 
 
