@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from tracelab.cli import main
 from tracelab.client import Lab
 from tracelab.collect.folder_lock import find_locks, lock_folder
-from tracelab.collect.killed_run import finish_killed_runs
+from tracelab.collect.killed_run import finish_killed_runs, killed_outcomes
 from tracelab.collect.program.outcomes import choose_records, collect_files
 from tracelab.collect.program.windows import Windows
 from tracelab.collect.recording.process_record import read_records
@@ -159,3 +159,12 @@ def test_windows_that_are_over_are_linked_and_those_of_another_process_leave_aga
     chosen = choose_records(read_records(processes))
     assert collect_files(tmp_path, processes, chosen) == names[:1]
     assert ((tmp_path / names[0]).read_text(), (tmp_path / names[1]).exists()) == ("node.8", False)
+
+
+def test_a_broken_pipe_is_that_of_the_killed_collector() -> None:
+    records = {
+        rank: {"status": "failed", "error": error}
+        for rank, error in enumerate(("BrokenPipeError: [Errno 32] Broken pipe", "ValueError: x"))
+    }
+    errors = {rank: outcome["error"] for rank, outcome in killed_outcomes(records, "killed").items()}
+    assert errors == {0: "killed", 1: "ValueError: x"}

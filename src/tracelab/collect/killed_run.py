@@ -92,11 +92,15 @@ def finish_killed_run(folder: Path, description: Mapping[str, Any]) -> None:
 
 
 def killed_outcomes(chosen: Mapping[int, Record], error: str) -> dict[int, dict[str, Any]]:
-    """Return the outcomes of ranks whose collector was killed: their own failures, else that."""
+    """Return the outcomes of ranks whose collector was killed: their own failures, else that.
+
+    A broken pipe is none of their own: the collector was the reader of what the program prints.
+    """
     outcomes = {}
     for rank, record in chosen.items():
         end = {"status": "failed", "error": f"{error}{describe_lost(record)}"}
-        own = {name: record[name] for name in ("status", "error") if record.get("status")}
+        failed = record.get("status") and not str(record.get("error")).startswith(BrokenPipeError.__name__)
+        own = {name: record[name] for name in ("status", "error") if failed}
         outcomes[rank] = kept_entries(record) | end | own
     return outcomes
 
