@@ -11,8 +11,8 @@ select
     rank,
     recorded_steps as count,
     format(
-        '{} a median of {}, {:.2f} times the {} of the {} {} the recording: idle time and waits for the host include what '
-        'recording costs.',
+        '{} a median of {} without waits for data, {:.2f} times the {} of the {} {} the recording: idle time and waits for '
+        'the host include what recording costs.',
         count_phrase(recorded_steps, 'recorded step takes', 'recorded steps take'),
         format_duration(recorded_ns), recorded_ns / other_ns, format_duration(other_ns), other_steps,
         other_side

@@ -620,15 +620,17 @@ CASES: list[Case] = [
                 "info",
                 1,
                 1,
-                "1 recorded step takes a median of 120 ns, 1.20 times the 100 ns of the 2 after the recording: idle "
-                "time and waits for the host include what recording costs.",
+                "1 recorded step takes a median of 120 ns without waits for data, "
+                "1.20 times the 100 ns of the 2 after the recording: "
+                "idle time and waits for the host include what recording costs.",
             ),
             (
                 "warning",
                 0,
                 2,
-                "2 recorded steps take a median of 210 ns, 1.75 times the 120 ns of the 3 before the recording: idle "
-                "time and waits for the host include what recording costs.",
+                "2 recorded steps take a median of 210 ns without waits for data, "
+                "1.75 times the 120 ns of the 3 before the recording: "
+                "idle time and waits for the host include what recording costs.",
             ),
         ],
     ),

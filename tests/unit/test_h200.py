@@ -108,7 +108,9 @@ def test_warnings_are_of_runs_that_recording_slows(lab: Lab) -> None:
     slowed = {"decoder-compiled": ("24.02", "2.08", "11.55"), "decoder-recompute": ("46.23", "1.74", "26.61")}
     assert warnings.keys() == slowed.keys()
     for run, (recorded, times, after) in slowed.items():
-        assert f"take a median of {recorded} ms, {times} times the {after} ms of the " in warnings[run]
+        assert (
+            f"a median of {recorded} ms without waits for data, {times} times the {after} ms of the " in warnings[run]
+        )
 
 
 def test_modules_tell_the_recomputed_blocks_apart(lab: Lab) -> None:
@@ -145,8 +147,8 @@ def test_a_summary_states_what_recording_costs(lab: Lab) -> None:
     (summary,) = summarize(lab.store, ("decoder-recompute",))
     assert summary.figures[0].text == "48.92 ms"
     assert summary.figures[0].note.endswith(
-        "recorded steps take 1.74 times as long as the 4 after the recording, 26.61 ms: "
-        "idle and host-bound time include what recording costs"
+        "recorded steps take 1.74 times as long as the 4 after the recording, 26.61 ms "
+        "without waits for data: idle and host-bound time include what recording costs"
     )
 
 

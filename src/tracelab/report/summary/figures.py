@@ -179,8 +179,8 @@ def _describe_recording_cost(rows: Rows) -> str:
     of_rank = f" of rank {most['rank']}" if len(ranks) > 1 else ""
     return (
         f"; recorded steps{of_rank} take {most['recorded_ns'] / most['other_ns']:.2f} times as long as the "
-        f"{most['other_steps']:,} {most['other_side']} the recording, {_time(most['other_ns'])}: "
-        "idle and host-bound time include what recording costs"
+        f"{most['other_steps']:,} {most['other_side']} the recording, {_time(most['other_ns'])} without waits "
+        "for data: idle and host-bound time include what recording costs"
     )
 
 
