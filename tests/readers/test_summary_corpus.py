@@ -12,6 +12,7 @@ from tests.report.per_step import check_costs_per_step
 from tests.stores import kineto_corpus, second_kineto_corpus
 from tracelab.report.summary.lead import list_single, plain_text
 from tracelab.report.summary.replays import change_of
+from tracelab.report.summary.rows import summary_rows
 from tracelab.report.summary.summarize import RunSummary, summarize
 from tracelab.report.summary.text import summary_lines
 
@@ -87,10 +88,21 @@ def test_findings_of_recorded_runs_cost_what_what_if_gains_and_come_in_that_orde
     assert {(dlrm, "straggler_causes"), (dlrm, "idle_causes"), (owlv2, "memcpy_throughput")} <= set(checked)
 
 
-def test_costs_per_step_of_recorded_runs_are_their_shares_of_the_step_time(
+def test_costs_per_step_of_recorded_runs_are_their_shares_of_the_time_that_the_heading_has(
     found: dict[str, RunSummary], second: list[RunSummary]
 ) -> None:
     assert sum(map(check_costs_per_step, (*found.values(), *second))) >= 40
+
+
+def test_a_step_costs_no_more_than_its_window_has(found: dict[str, RunSummary]) -> None:
+    """The only step takes 1.211 s, of which the window has 1.078 s, and softmax 262.5 ms of that."""
+    owlv2 = found["google_owlv2-large-patch14-ensemble__1016001"]
+    (softmax,) = (each for each in summary_rows([owlv2]).to_pylist() if each["text"].startswith("Softmax"))
+    (lead,) = (each for each in owlv2.leads if plain_text(each.sentence) == softmax["text"])
+    assert softmax["step_ns"] == lead.cost_ns == 262_538_215
+    text = " ".join(" ".join(summary_lines([owlv2], 100)).split())
+    assert "and of the 1.078 s of a step that the windows cover (by a replay, of all 1.211 s)." in text
+    assert "51.1 % by a replay, 619.0 ms of a step" in text
 
 
 def test_windows_of_recorded_runs_have_the_path_of_the_whole(shared_stores: Path) -> None:

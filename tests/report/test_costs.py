@@ -23,7 +23,7 @@ from tracelab.report.summary.ranking import rank_within
 from tracelab.report.summary.summarize import RunSummary, summarize
 from tracelab.report.summary.symptoms import relate
 from tracelab.report.summary.text import Summaries
-from tracelab.report.windows import create_windows
+from tracelab.report.windows import StepTime, create_windows
 
 COLUMNS = ("run", "rank", "kind", "lost_ns", "step_ns")
 WINDOWS = {"a": 4000, "b": 1000}
@@ -110,11 +110,11 @@ def test_a_run_without_gpu_activity_is_measured_by_its_ranks_on_the_cpu() -> Non
     gpus = [{"run": "a", "rank": 0, "window_ns": 100}, {"run": "a", "rank": 0, "window_ns": 60}]
     threads = [("a", 0, 900), ("b", 0, 300), ("b", 0, 200), ("b", 1, 500)]
     cpus = [dict(zip(("run", "rank", "window_ns"), each, strict=True)) for each in threads]
-    create_windows(con, *map(pa.Table.from_pylist, (gpus, cpus)), {"a": 60.5, "c": 30.0})
+    create_windows(con, *map(pa.Table.from_pylist, (gpus, cpus)), {"a": StepTime(60.5, 160), "c": StepTime(30.0, None)})
     assert con.sql("from report.windows order by run").fetchall() == [
-        ("a", 160.0, 60.5, 80.0),
-        ("b", 800.0, None, 400.0),
-        ("c", None, 30.0, None),
+        ("a", 160.0, 60.5, 60.5 * 80 / 160, 80.0),  # the windows cover half of the recorded steps
+        ("b", 800.0, None, None, 400.0),
+        ("c", None, 30.0, 30.0, None),
     ]
     con.close()
 

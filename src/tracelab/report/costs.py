@@ -28,12 +28,12 @@ from tracelab.report.windows import recoverable_ratio_sql
 MATCHING, CHECKED, CHECKED_OF_RUN = ("\x1bmatching", "\x1bchecked", "\x1bchecked of run")
 """Columns of a finding's rows, with names that no column of an answer has: the number of matching rows, of all rows of
 the group, and of all of the run. Rows with the same `Report.row_key` count once."""
-ROW_COST, COST, ADDED, WHOLE, COST_SHARE, STEP, KEPT = (
-    f"\x1b{name}" for name in ("row cost", "cost", "added", "whole", "cost share", "step", "kept")
+ROW_COST, COST, ADDED, WHOLE, COST_SHARE, STEP, MEASURED_STEP, KEPT = (
+    f"\x1b{name}" for name in ("row cost", "cost", "added", "whole", "cost share", "step", "measured step", "kept")
 )
 """Cost of the row in ns, that of the finding, the number of rows that it adds up, the measured time of the run, the
-recoverable cost's share of that, the step time of the run in ns, and the part of the cost that is
-recoverable."""
+recoverable cost's share of that, the step time of the run in ns, the part of that which the windows cover, and the
+part of the cost that is recoverable."""
 OF = "\x1bof"
 """What the query measured of the run, such as its steps, where the share is of that; else NULL."""
 _RULE, _ABOUT, _KEY = ("\x1brule", "\x1babout", "\x1bkey")
@@ -117,7 +117,7 @@ with rules as (
 ),
 measured as (
     select r.*, coalesce("{OF}", w.window_ns) as "{WHOLE}", w.step_ns as "{STEP}",
-        {{kept}} as "{KEPT}"
+        w.measured_step_ns as "{MEASURED_STEP}", {{kept}} as "{KEPT}"
     from rules as r
     left join report.windows as w on w.run = {{same_run}}
     left join report.recoverable as x on x.run = {{same_run}}

@@ -10,7 +10,17 @@ from tracelab.output.labels import Quantity, format_percent, format_scaled
 from tracelab.query.report_rules import LEAST_SHARE, PLACEHOLDER, Finding, Report
 from tracelab.query.spec import Query
 from tracelab.report.answers import ReportSession
-from tracelab.report.costs import ADDED, CHECKED, CHECKED_OF_RUN, COST_SHARE, MATCHING, STEP, matching_rows_sql
+from tracelab.report.costs import (
+    ADDED,
+    CHECKED,
+    CHECKED_OF_RUN,
+    COST_SHARE,
+    MATCHING,
+    MEASURED_STEP,
+    OF,
+    STEP,
+    matching_rows_sql,
+)
 from tracelab.report.html import escape_text, render_prose, render_value
 from tracelab.report.sentences import FindingContext, build_context, fill_finding, fill_sentence
 from tracelab.report.summary.lead import Lead, RunLeads, report_of
@@ -174,22 +184,22 @@ def render_cost(row: Mapping[str, Any], query: Query, finding: Finding, leads: S
     if share is None or finding.cost is None or query.report is None:
         return ""
     if not finding.cost.ranked:
-        return f" <span class=cost>Noted, not ranked: {_amount(share, row[STEP])}.</span>"
+        return f" <span class=cost>Noted, not ranked: {_amount(share, row)}.</span>"
     relation = relate(leads, query.name, finding, row.get("rank"))
     if relation.is_lead is not None:
         number, lead = relation.is_lead, leads[relation.is_lead - 1]
         if relation.part:
-            amount = _amount(relation.part, row[STEP])
+            amount = _amount(relation.part, row)
             return f" <span class=cost>Part of finding {number} of the summary: {amount}.</span>"
-        amount = _amount(lead.recoverable, row[STEP], is_replayed=lead.is_replayed)
+        amount = _amount(lead.recoverable, row, is_replayed=lead.is_replayed)
         return f" <span class=cost>Finding {number} of the summary: {amount}.</span>"
     if relation.is_symptom(share):
-        return f" <span class=cost>Symptom of {relation.causes}: {_amount(share, row[STEP])}.</span>"
+        return f" <span class=cost>Symptom of {relation.causes}: {_amount(share, row)}.</span>"
     added = f", in {query.report.count_rows(row[ADDED])} in total" if row[ADDED] > 1 else ""
     part = "is" if len(relation.numbers) + relation.has_unranked == 1 else "are"
     known = f"; {relation.causes} {part} part of it" if relation.causes else ""
     kind, rank = ("Cost:", "") if finding.cost.leads else ("Bound: at most", "; the summary does not rank it")
-    return f" <span class=cost>{kind} {_amount(share, row[STEP])}{added}{known}{rank}.</span>"
+    return f" <span class=cost>{kind} {_amount(share, row)}{added}{known}{rank}.</span>"
 
 
 def _render_what_if(session: ReportSession, finding: Finding, row: Mapping[str, Any]) -> str:
@@ -198,7 +208,8 @@ def _render_what_if(session: ReportSession, finding: Finding, row: Mapping[str, 
     return f" <small>Without it: <code>{escape_text(command)}</code></small>" if command else ""
 
 
-def _amount(share: float, step_ns: float | None, *, is_replayed: bool = False) -> str:
+def _amount(share: float, row: Mapping[str, Any], *, is_replayed: bool = False) -> str:
+    step_ns = row[STEP if is_replayed or row[OF] is not None else MEASURED_STEP]
     of = "by a replay" if is_replayed else "of the run's measured time"
     of_run = f"{render_value(format_percent(share), str(share))} {of}"
     if step_ns is None:

@@ -5,6 +5,7 @@ report.recoverable   the part of exposed communication and copies without which 
 """
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
@@ -58,17 +59,35 @@ select
     run,
     m.window_ns::double as window_ns,
     s.step_ns,
+    s.step_ns * least(1, coalesce(m.window_ns / m.devices / s.recorded_ns, 1)) as measured_step_ns,
     m.window_ns / m.devices as device_ns
 from measured as m
 full join step_times as s using (run)
 """
 
 
+@dataclass(frozen=True)
+class StepTime:
+    """The step time of a run, and how long all steps of a rank are that a trace marks; None where it marks none."""
+
+    step_ns: float
+    recorded_ns: float | None
+
+
+@dataclass(frozen=True)
+class MeasuredTime:
+    """The measured time of a run, and the part of its step time that the windows cover; None where it has none."""
+
+    window_ns: float | None
+    step_ns: float | None
+
+
 def ensure_windows(con: duckdb.DuckDBPyConnection) -> None:
     """Create an empty table report.windows unless there is one: costs then have a share where they count steps."""
     con.execute("create schema if not exists report").fetchall()
     con.execute(
-        "create table if not exists report.windows (run varchar, window_ns double, step_ns double, device_ns double)"
+        "create table if not exists report.windows "
+        "(run varchar, window_ns double, step_ns double, measured_step_ns double, device_ns double)"
     ).fetchall()
     con.execute(
         "create table if not exists report.recoverable (run varchar, comm_ratio double, memory_ratio double)"
@@ -85,20 +104,25 @@ def create_windows(
     con: duckdb.DuckDBPyConnection,
     gpus: pa.Table | None,
     cpus: pa.Table | None,
-    steps_ns: Mapping[str, float],
+    steps: Mapping[str, StepTime],
     exposure: pa.Table | None = None,
 ) -> None:
     """Create both tables from the answers of gpu_breakdown, cpu_breakdown and recoverable_exposure, and step times.
 
     A row is a run: `window_ns` is the sum of the windows of its devices, without GPU activity that of the windows of
-    its ranks on the CPU, `step_ns` its step time in `steps_ns`, and `device_ns` the mean window. An answer of None has
-    no rows; without an exposure all of it is recoverable.
+    its ranks on the CPU, `step_ns` its step time in `steps`, `measured_step_ns` the part of that which the windows
+    cover, on average over all recorded steps, and `device_ns` the mean window. An answer of None has no rows;
+    without an exposure all of it is recoverable.
     """
     con.execute("create schema if not exists report").fetchall()
     con.register("gpu_windows", _NO_WINDOWS if gpus is None else gpus)
     con.register("cpu_windows", _NO_WINDOWS if cpus is None else cpus)
-    columns = (pa.array(list(steps_ns), pa.string()), pa.array(list(steps_ns.values()), pa.float64()))
-    con.register("step_times", pa.table(columns, ["run", "step_ns"]))
+    times = [
+        pa.array([getattr(each, name) for each in steps.values()], pa.float64()) for name in ("step_ns", "recorded_ns")
+    ]
+    con.register(
+        "step_times", pa.table([pa.array(list(steps), pa.string()), *times], ["run", "step_ns", "recorded_ns"])
+    )
     con.register("exposure", _NO_EXPOSURE if exposure is None else exposure)
     try:
         con.execute(_CREATE).fetchall()
@@ -108,9 +132,10 @@ def create_windows(
             con.unregister(name)
 
 
-def measured_times(con: duckdb.DuckDBPyConnection) -> dict[str, float]:
-    """Return by run its measured time; runs without any are left out."""
-    return dict(con.execute("select run, window_ns from report.windows where window_ns > 0").fetchall())
+def measured_times(con: duckdb.DuckDBPyConnection) -> dict[str, MeasuredTime]:
+    """Return by run its measured time; runs without any have steps alone."""
+    rows = con.execute("select run, nullif(window_ns, 0), measured_step_ns from report.windows").fetchall()
+    return {run: MeasuredTime(window_ns, step_ns) for run, window_ns, step_ns in rows}
 
 
 def mean_windows_ns(con: duckdb.DuckDBPyConnection) -> dict[str, float]:

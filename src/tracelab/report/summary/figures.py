@@ -10,6 +10,7 @@ from typing import Any
 
 from tracelab.compare.left_out import LEFT_OUT
 from tracelab.output.labels import Quantity, format_scaled
+from tracelab.report.windows import StepTime
 
 
 @dataclass(frozen=True)
@@ -184,9 +185,13 @@ def _describe_recording_cost(rows: Rows) -> str:
     )
 
 
-def median_step_ns(rows: Rows) -> float | None:
+def compute_step_time(rows: Rows) -> StepTime | None:
     """Return the step time of a run from its rows of STEPS, as the figure has it; None without steps."""
-    return statistics.median(_count_steps(rows)[1]) if rows else None
+    if not rows or not (step_ns := statistics.median(_count_steps(rows)[1])):
+        return None
+    ranks = len({row["rank"] for row in rows})
+    is_marked = all(row.get("is_marked", True) for row in rows)
+    return StepTime(step_ns, sum(row["step_ns"] or 0 for row in rows) / ranks if is_marked else None)
 
 
 def _count_steps(rows: Rows) -> tuple[Rows, list[float]]:

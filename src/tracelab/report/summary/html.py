@@ -101,8 +101,7 @@ def _render_run(
     yield f"<p>{describe_shares(summary)}:</p>"
     drawn_run = summary.run if is_drawn else None
     rendered = [
-        _render_lead(number, lead, summary.step_ns, drawn_run, on_page=on_page)
-        for number, lead in enumerate(summary.leads, 1)
+        _render_lead(number, lead, summary, drawn_run, on_page=on_page) for number, lead in enumerate(summary.leads, 1)
     ]
     placed, notes = order_with_losses(summary.leads[:MOST_LEADS], summary.unranked)
     first = [
@@ -129,14 +128,14 @@ def _next_commands(summary: RunSummary) -> str:
     return f"<p>Next: {commands}</p>" if commands else ""
 
 
-def _render_lead(number: int, lead: Lead, step_ns: float | None, drawn_run: str | None, *, on_page: bool) -> str:
-    per_step = f" · {format_per_step(lead, step_ns)}" if step_ns else ""
+def _render_lead(number: int, lead: Lead, summary: RunSummary, drawn_run: str | None, *, on_page: bool) -> str:
+    amount = " · ".join(filter(None, (format_recoverable(lead), format_per_step(lead, summary))))
     advice = f" <span class=advice>{lead.advice}</span>" if lead.advice else ""
     notes = "".join(f"<p>{_describe_unranked(each)}</p>" for each in lead.notes)
     evidence = f' <a href="#{lead.query}">Evidence</a>' if on_page else ""
     sql = f' <a href="#sql-{lead.query}">SQL</a>' if on_page else ""
     return (
-        f"<li value={number}><b class=share>{format_recoverable(lead)}{per_step}</b> "
+        f"<li value={number}><b class=share>{amount}</b> "
         f"{lead.sentence}{notes}{advice} "
         f"<small>Next: <code>{escape_text(lead.next_command)}</code>{_what_if(lead)}{evidence}"
         f"{_timeline_link(lead, drawn_run)}</small>"

@@ -119,6 +119,11 @@ class Lead:
         return self.gain is not None and not (self.is_bounded and self.rest <= self.gain.bound)
 
     @property
+    def is_of_whole_steps(self) -> bool:
+        """Return whether `recoverable` is a share of whole steps, and not of what the windows cover of them."""
+        return self.is_replayed or self.is_of_steps
+
+    @property
     def is_counted(self) -> bool:
         """Return whether its time counts beside that of others: it is no part of one, nor below the least share."""
         return not self.part_of and self.rest >= LEAST_SHARE

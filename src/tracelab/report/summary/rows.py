@@ -38,7 +38,7 @@ def summary_rows(summaries: Sequence[RunSummary]) -> pa.Table:
     is the query, `lost_ratio` the share of the run's measured time that is lost to it, `gain_ns` how much shorter a
     replay of the run is without it, `value` that gain as a share of the recording, without a replay `lost_ratio`, of a
     replay that removes more than the finding (`WhatIf.is_bound`) the smaller of both,
-    `step_ns` that share of the step time, `text` the sentence, `note` the advice, `next` the command that shows more,
+    `step_ns` what that is per step, `text` the sentence, `note` the advice, `next` the command that shows more,
     and `what_if` the one that replays the run without the loss, where there is one; `details` are what the finding
     explains and its lesser causes, and `figures` the command that shows the figures of `text`. The note `program_start`
     has the length of the recorded start of a program as `value`, and whether the figures include it as `text`.
@@ -76,7 +76,9 @@ def summary_rows(summaries: Sequence[RunSummary]) -> pa.Table:
                 "name": lead.query,
                 "value": value,
                 "unit": "ratio",
-                "step_ns": None if each.step_ns is None else round(value * each.step_ns),
+                "step_ns": each.cost_per_step_ns(
+                    value, is_of_whole_steps=lead.is_of_whole_steps if kind == "finding" else lead.is_of_steps
+                ),
                 "rank": lead.rank,
                 "step": lead.step,
                 "text": plain_text(lead.sentence),

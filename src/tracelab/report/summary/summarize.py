@@ -25,9 +25,9 @@ from tracelab.report.summary.figures import (
     Figure,
     Rows,
     compute_figures,
+    compute_step_time,
     describe_work,
     has_timeline,
-    median_step_ns,
     name_latencies,
 )
 from tracelab.report.summary.lead import FoundLeads, Lead
@@ -36,7 +36,7 @@ from tracelab.report.summary.losses import compute_losses, describe_balance
 from tracelab.report.summary.settings import LEAST_COMPARABLE, fetch_settings
 from tracelab.report.summary.utilization import add_by_shapes
 from tracelab.report.table_cache import cache_small_tables
-from tracelab.report.windows import create_windows, measured_times
+from tracelab.report.windows import MeasuredTime, create_windows, measured_times
 from tracelab.resources import QUERIES
 from tracelab.store import execution
 from tracelab.store.scope.request import Scope
@@ -72,7 +72,7 @@ class RunSummary:
     has_all: bool = False
     """Whether a list of the findings is whole."""
     step_ns: float | None = None
-    """The step time, of which the share of a finding is its cost per step; None without steps."""
+    """The step time, of which shares of replays and of whole steps are costs per step; None without steps."""
     next_commands: tuple[str, ...] = ()
     """What shows more where there is no finding."""
     settings: Hashable | None = None
@@ -89,6 +89,13 @@ class RunSummary:
     """Whether the figures leave it out."""
     ended: tuple[str, ...] = ()
     """A status other than ok, and how the recording differs from the request; `description` has it, too."""
+    measured_step_ns: float | None = None
+    """The part of the step time that the windows cover, of which a share of the measured time is a cost per step."""
+
+    def cost_per_step_ns(self, share: float, *, is_of_whole_steps: bool) -> int | None:
+        """Return what a share of the measured time, or of whole steps, is per step; None without steps."""
+        step_ns = self.step_ns if is_of_whole_steps else self.measured_step_ns
+        return None if step_ns is None else round(share * step_ns)
 
     @property
     def lacks_timeline(self) -> bool:
@@ -165,9 +172,9 @@ def summarize_answers(
         if name in needed and answer.table is not None
     }
     of_runs = _rows_by_run(tables)
-    steps_ns = {run: step_ns for run, rows in of_runs.items() if (step_ns := median_step_ns(rows[STEPS]))}
+    step_times = {run: each for run, rows in of_runs.items() if (each := compute_step_time(rows[STEPS]))}
     gpus, cpus, exposure = (tables.get(name) for name in ("gpu_breakdown", "cpu_breakdown", "recoverable_exposure"))
-    create_windows(session.con, gpus, cpus, steps_ns, exposure)
+    create_windows(session.con, gpus, cpus, step_times, exposure)
     losses = {run: compute_losses(rows) for run, rows in of_runs.items()}
     ceilings = {run: each.ceilings for run, each in losses.items()}
     found = find_leads(session, known, ceilings)
@@ -180,7 +187,7 @@ def summarize_answers(
             of_runs.get(run, {}),
             missing,
             found.get(run, FoundLeads((), 0)),
-            times.get(run),
+            times.get(run, MeasuredTime(None, None)),
             start_up=start_ups.get(run),
         )
         for run in session.run_names
@@ -216,14 +223,16 @@ def _summarize_run(
     answers: Mapping[str, Rows],
     missing: Mapping[str, str],
     found: FoundLeads,
-    window_ns: float | None,
+    measured: MeasuredTime,
     *,
     start_up: StartUp | None,
 ) -> RunSummary:
     """Summarize a run from its rows by query, its findings, and its measured time."""
     start, start_ns = describe_start(session, run, start_up)
     lacks_start = run in session.starts_out_ns
-    figures = compute_figures(answers, missing, window_ns, lacks_start=lacks_start, is_scoped=bool(session.scope))
+    figures = compute_figures(
+        answers, missing, measured.window_ns, lacks_start=lacks_start, is_scoped=bool(session.scope)
+    )
     if _has_answers_of_prompts(session, run):
         figures = name_latencies(figures)
     recorded = answers.get("recordings", [])
@@ -237,7 +246,7 @@ def _summarize_run(
         names = ("profiler_summary",) if _has_summaries(session, run) else names
         following = tuple(session.commands.query(name, run=run) for name in names)
         return RunSummary(
-            *(run, description, (), "", (), note, window_ns),
+            *(run, description, (), "", (), note, measured.window_ns),
             next_commands=following,
             commands=session.commands,
             ended=ended,
@@ -248,7 +257,7 @@ def _summarize_run(
     balance = describe_balance(compute_losses(answers), found)
     return RunSummary(
         *(run, description, tuple(figures), work, found.leads, note),
-        *(window_ns, balance, session.all_findings, figures[0].value),
+        *(measured.window_ns, balance, session.all_findings, figures[0].value),
         next_commands=following,
         commands=session.commands,
         unranked=found.unranked,
@@ -256,6 +265,7 @@ def _summarize_run(
         start_ns=start_ns,
         lacks_start=lacks_start,
         ended=ended,
+        measured_step_ns=measured.step_ns,
     )
 
 

@@ -210,7 +210,7 @@ def _run_lines(summary: RunSummary, width: int, most_leads: int | None) -> Itera
             yield ""
             yield from _wrap(_describe_unranked(lead), width, "  - ", "     ")
         else:
-            yield from _lead_lines(number, lead, summary.step_ns, width)
+            yield from _lead_lines(number, lead, summary, width)
     yield ""
     yield from _unranked_lines(notes, width)
     yield from _wrap(summary.balance, width, "")
@@ -246,10 +246,22 @@ def describe_measured_time(summary: RunSummary) -> str:
     """Return what the shares of findings are shares of."""
     parts = "GPUs of the run" if summary.has_gpu else "ranks of the run on the CPU"
     length = f"{format_scaled(summary.window_ns, Quantity.DURATION)}, " if summary.window_ns else ""
-    per_step = (
-        f", and of a step of {format_scaled(round(summary.step_ns), Quantity.DURATION)}" if summary.step_ns else ""
-    )
-    return f"{length}the windows (first to last activity) of all {parts} added up{per_step}"
+    return f"{length}the windows (first to last activity) of all {parts} added up{_describe_step(summary)}"
+
+
+def _describe_step(summary: RunSummary) -> str:
+    """Return of which time costs per step are shares: of a step, or of the part of one that the windows cover."""
+    if not summary.step_ns or not summary.measured_step_ns:
+        return ""
+    step, measured = (_time(each) for each in (summary.step_ns, summary.measured_step_ns))
+    if measured == step:
+        return f", and of a step of {step}"
+    whole = f" (by a replay, of all {step})" if any(lead.is_of_whole_steps for lead in summary.leads) else ""
+    return f", and of the {measured} of a step that the windows cover{whole}"
+
+
+def _time(ns: float) -> str:
+    return format_scaled(round(ns), Quantity.DURATION)
 
 
 def format_recoverable(lead: Lead) -> str:
@@ -258,16 +270,17 @@ def format_recoverable(lead: Lead) -> str:
     return f"{format_share(lead.recoverable)}{replayed}"
 
 
-def format_per_step(lead: Lead, step_ns: float) -> str:
-    """Return the share of a finding as a part of the step time."""
-    return f"{format_scaled(round(lead.recoverable * step_ns), Quantity.DURATION)} of a step"
+def format_per_step(lead: Lead, summary: RunSummary) -> str:
+    """Return what a finding costs per step; empty without steps."""
+    cost_ns = summary.cost_per_step_ns(lead.recoverable, is_of_whole_steps=lead.is_of_whole_steps)
+    return "" if cost_ns is None else f"{_time(cost_ns)} of a step"
 
 
-def _lead_lines(number: int, lead: Lead, step_ns: float | None, width: int) -> Iterator[str]:
+def _lead_lines(number: int, lead: Lead, summary: RunSummary, width: int) -> Iterator[str]:
     yield ""
-    per_step = f", {format_per_step(lead, step_ns)}" if step_ns else ""
+    amount = ", ".join(filter(None, (format_recoverable(lead), format_per_step(lead, summary))))
     yield from _wrap(
-        f"{number}. {format_recoverable(lead)}{per_step}: {plain_text(lead.sentence)}",
+        f"{number}. {amount}: {plain_text(lead.sentence)}",
         width,
         "  ",
         "     ",
