@@ -38,6 +38,7 @@ from tracelab.report.summary.text import (
     describe_rest,
     describe_runs,
     format_recoverable,
+    format_short,
     summary_lines,
 )
 
@@ -159,6 +160,11 @@ def test_a_replay_without_more_than_the_loss_bounds_it(gain_ns: int, open_ns: in
     host = replayable("host", 0.4, 1, "host", "scale")
     (found,) = rank_leads([host], [], [], 0, gaining(open_ns=open_ns, scale=gain_ns)).leads
     assert (found.recoverable, format_recoverable(found)) == (pytest.approx(share), label)
+    is_bound = "at most" in label
+    assert format_short(found) == ("≤ " * is_bound + label.removesuffix(" at most by a replay"))
+    assert [row["is_bound"] for row in summary_rows([RunSummary("r", "", (), "", (found,), "")]).to_pylist()] == [
+        is_bound
+    ]
     text = found.sentence if found.is_replayed else found.details
     assert f"Without it, a replay of the run takes {gain_ns} ns of 1.000 µs less" in text
     assert ("for 50 ns of the rest it waits for what is not recorded" in text) == (open_ns == 50)
@@ -698,7 +704,16 @@ def test_of_several_runs_each_has_its_end_and_a_second_finding_that_costs_much()
         *("r", "  status failed: killed · only 3 of 9 steps", "  50.0 %  host", "  9.0 %  late"),
         *("s", "  50.0 %  host"),
     ]
-    groups = group_by_lead([other, run])
+    assert not any("Shares are" in line or "≤" in line for line in lines)
+    bounded = replace(replayable("host", 0.5, 1, "host", "scale"), gain=Gain(300, 1_000))
+    shown = [*summary_lines([run, other, other, replace(other, run="t", leads=(bounded,))], 200)]
+    assert "  ≤ 30.0 %  host" in shown
+    assert (
+        '"≤" marks what a run gains at most, by a replay that leaves out more than the cause. Other shares are what'
+        in " ".join(shown)
+    )
+    within = replace(leads[0], finding=replace(leads[0].finding, when="b", rule="a"))
+    groups = group_by_lead([replace(other, leads=(within,)), run])
     assert [(each.first.run, each.lead.sentence, len(each.members)) for each in groups] == [
         ("s", "host", 2),
         ("r", "late", 1),

@@ -7,7 +7,14 @@ from tracelab.report.summary.figures import format_share
 from tracelab.report.summary.lead import Lead, largest_leads, order_with_losses
 from tracelab.report.summary.overview import Outlier, find_outliers, order_runs
 from tracelab.report.summary.summarize import RunSummary
-from tracelab.report.summary.text import MOST_LEADS, describe_shares, format_per_step, format_recoverable
+from tracelab.report.summary.text import (
+    MOST_LEADS,
+    describe_shares,
+    explain_short,
+    format_per_step,
+    format_recoverable,
+    format_short,
+)
 
 _MOST_ROWS = 12
 """Rows of the table and outliers that are not folded or left out."""
@@ -39,6 +46,8 @@ def _render_table(summaries: Sequence[RunSummary]) -> str:
     """
     ordered = order_runs(summaries)
     parts = [_render_outliers(find_outliers(summaries)), _render_rows(ordered[:_MOST_ROWS], "What costs most, by run")]
+    if meaning := explain_short(summaries):
+        parts.append(f"<p data-all>{escape_text(meaning)}</p>")
     if others := ordered[_MOST_ROWS:]:
         rows = _render_rows(others, "What costs most, in the other runs")
         parts.append(f"<details class=more data-all><summary>{len(others):,} more runs</summary>{rows}</details>")
@@ -67,7 +76,7 @@ def _render_rows(summaries: Sequence[RunSummary], caption: str) -> str:
         leads = "<br>".join(
             [
                 *map(escape_text, each.ended),
-                *(f"<b>{format_share(lead.recoverable)}:</b> {lead.sentence}" for lead in largest_leads(each.leads)),
+                *(f"<b>{format_short(lead)}:</b> {lead.sentence}" for lead in largest_leads(each.leads)),
             ]
         )
         rows.append(f"<tr><th scope=row>{escape_text(each.run)}{cells}<td class=long>{leads}")

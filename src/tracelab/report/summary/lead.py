@@ -119,6 +119,11 @@ class Lead:
         return self.gain is not None and not (self.is_bounded and self.rest <= self.gain.bound)
 
     @property
+    def has_bound(self) -> bool:
+        """Return whether `recoverable` is the bound of a replay."""
+        return self.is_replayed and self.is_bounded
+
+    @property
     def is_of_whole_steps(self) -> bool:
         """Return whether `recoverable` is a share of whole steps, and not of what the windows cover of them."""
         return self.is_replayed or self.is_of_steps

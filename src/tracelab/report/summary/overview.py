@@ -64,11 +64,14 @@ def order_runs(summaries: Sequence[RunSummary]) -> list[RunSummary]:
 
 
 def group_by_lead(summaries: Sequence[RunSummary]) -> list[SharedLead]:
-    """Group the largest findings of the runs by their rules, the largest share first; a run is once in each group."""
+    """Group the largest findings of the runs by their rules, the largest share first; a run is once in each group.
+
+    Those above and within the threshold of a rule are one group.
+    """
     pairs = [(each, lead) for each in summaries for lead in largest_leads(each.leads)]
     groups: dict[Hashable, dict[str, tuple[RunSummary, Lead]]] = {}
     for each, lead in sorted(pairs, key=lambda pair: -pair[1].recoverable):
-        groups.setdefault((lead.query, lead.finding), {}).setdefault(each.run, (each, lead))
+        groups.setdefault((lead.query, lead.finding.text), {}).setdefault(each.run, (each, lead))
     return [SharedLead(tuple(members.values())) for members in groups.values()]
 
 

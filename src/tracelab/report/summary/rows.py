@@ -25,6 +25,7 @@ _FIELDS: list[tuple[str, pa.DataType]] = [
     ("figures", pa.string()),
     ("lost_ratio", pa.float64()),
     ("gain_ns", pa.int64()),
+    ("is_bound", pa.bool_()),
 ]
 
 
@@ -37,7 +38,8 @@ def summary_rows(summaries: Sequence[RunSummary]) -> pa.Table:
     `value`: ns or ratio. Of a figure a value of NULL is unknown, and `note` states what to record. Of a finding, `name`
     is the query, `lost_ratio` the share of the run's measured time that is lost to it, `gain_ns` how much shorter a
     replay of the run is without it, `value` that gain as a share of the recording, without a replay `lost_ratio`, of a
-    replay that removes more than the finding (`WhatIf.is_bound`) the smaller of both,
+    replay that removes more than the finding (`WhatIf.is_bound`) the smaller of both, with `is_bound` where that is the
+    gain,
     `step_ns` what that is per step, `text` the sentence, `note` the advice, `next` the command that shows more,
     and `what_if` the one that replays the run without the loss, where there is one; `details` are what the finding
     explains and its lesser causes, and `figures` the command that shows the figures of `text`. The note `program_start`
@@ -89,6 +91,7 @@ def summary_rows(summaries: Sequence[RunSummary]) -> pa.Table:
                 "figures": lead.figures_command,
                 "lost_ratio": lead.own_rest if kind == "part" else lead.rest,
                 "gain_ns": lead.gain.gain_ns if lead.gain and kind == "finding" else None,
+                "is_bound": lead.has_bound if kind == "finding" else None,
             }
             for kind, value, lead in _list_leads(each)
         ]

@@ -64,6 +64,7 @@ def summary_lines(
         for each in ordered:
             yield from _short_lines(each, width)
         yield ""
+        yield from _wrap(explain_short(summaries), width, "")
         yield from _wrap(describe_starts(summaries), width, "")
         yield f"One run whole: {ordered[0].commands.summary('--run', ordered[0].run)}"
     else:
@@ -85,7 +86,7 @@ def _overview_lines(summaries: Sequence[RunSummary], width: int) -> Iterator[str
     for number, group in enumerate(shared[:MOST_SHARED], 1):
         first, lead = group.first, group.lead
         yield ""
-        text = f"{number}. {first.run}: {format_share(lead.recoverable)}. {plain_text(lead.sentence)}"
+        text = f"{number}. {first.run}: {format_short(lead)}. {plain_text(lead.sentence)}"
         yield from _wrap(text, width, "  ", "     ")
         if others := describe_others(group):
             yield from _wrap(others, width, "     ")
@@ -99,6 +100,7 @@ def _overview_lines(summaries: Sequence[RunSummary], width: int) -> Iterator[str
         yield f"    Next: {outlier.command}"
     yield ""
     yield from _wrap(describe_rest(summaries, shared, outliers), width, "")
+    yield from _wrap(explain_short(summaries), width, "")
     yield from _wrap(describe_starts(summaries), width, "")
     yield f"All runs: {summaries[0].commands.summary('--all-runs')}"
 
@@ -123,7 +125,7 @@ def describe_others(group: SharedLead) -> str:
     others = group.members[1:]
     if not others:
         return ""
-    names = [f"{each.run} {format_share(lead.recoverable)}" for each, lead in others[:MOST_NAMED]]
+    names = [f"{each.run} {format_short(lead)}" for each, lead in others[:MOST_NAMED]]
     more = f", and {len(others) - MOST_NAMED:,} more" if len(others) > MOST_NAMED else ""
     runs = "Another run loses" if len(others) == 1 else f"{len(others):,} other runs lose"
     return f"{runs} time to it, too: {', '.join(names)}{more}."
@@ -169,7 +171,7 @@ def _short_lines(summary: RunSummary, width: int) -> Iterator[str]:
     if summary.ended:
         yield from _wrap(escape_controls(" · ".join(summary.ended)), width, "  ")
     for lead in largest_leads(summary.leads):
-        yield from _wrap(f"{format_share(lead.recoverable)}  {plain_text(lead.sentence)}", width, "  ")
+        yield from _wrap(f"{format_short(lead)}  {plain_text(lead.sentence)}", width, "  ")
     if not summary.leads:
         yield from _note_lines(summary, width, "  ")
 
@@ -232,9 +234,7 @@ def describe_shares(summary: RunSummary) -> str:
     """Return what the shares of findings are: of which time, and whether replays of the run have some of them."""
     meaning = ""
     if any(lead.is_replayed for lead in summary.leads):
-        bound = ', "at most" where the replay leaves out more than that' * any(
-            lead.is_replayed and lead.is_bounded for lead in summary.leads
-        )
+        bound = ', "at most" where the replay leaves out more than that' * any(lead.has_bound for lead in summary.leads)
         meaning = (
             f'. "By a replay" is how much shorter the run gets without the cause{bound}. Other shares are the GPU time '
             "that is lost to it; the run may gain less"
@@ -268,6 +268,26 @@ def format_recoverable(lead: Lead) -> str:
     """Return the share of a finding, and whether a replay has or bounds it."""
     replayed = f"{' at most' * lead.is_bounded} by a replay" * lead.is_replayed
     return f"{format_share(lead.recoverable)}{replayed}"
+
+
+def format_short(lead: Lead) -> str:
+    """Return the share of a finding in a list of several runs, with ≤ before the bound of a replay."""
+    return f"{'≤ ' * lead.has_bound}{format_share(lead.recoverable)}"
+
+
+def explain_short(summaries: Sequence[RunSummary]) -> str:
+    """Return what shares of findings of several runs are; empty where no replay has one."""
+    shown = [lead for each in summaries for lead in largest_leads(each.leads) if lead.is_replayed]
+    if not shown:
+        return ""
+    bound = '"≤" marks what a run gains at most, by a replay that leaves out more than the cause. ' * any(
+        lead.has_bound for lead in shown
+    )
+    kinds = "Other shares are" if bound else "Shares are"
+    return (
+        f"{bound}{kinds} what a replay without the cause gains, where the sentence has one, else the GPU time that is "
+        "lost to it."
+    )
 
 
 def format_per_step(lead: Lead, summary: RunSummary) -> str:
