@@ -10,8 +10,8 @@
 -- enters with the last but one rank; no_data_waits, threads without the time in the ranges of a data loader. All filters
 -- together choose the rows; class compute are all kernels that do not communicate, gpu all rows of GPUs, memory copies and
 -- memsets, cpu_side what threads do between their waits, data loaders apart. With a step, or a scope of steps or times, only
--- rows that start in it change, and the times are those of its windows; with a scope of ranges, streams or launches only its
--- rows change. The gain is at most what the change removes from the path, and less where another path takes over. Order and
+-- rows that start in it change, and the times are those of its windows, each until threads are where it ended and GPUs have
+-- done what they had by then; with a scope of ranges, streams or launches only its rows change. The gain is at most what the change removes from the path, and less where another path takes over. Order and
 -- contention stay as recorded. The answer is refused where a replay without a change misses the recorded window by more than
 -- 1 %, or where nothing recorded shows what threads did, or what GPUs waited for, in over 20 % of it, for these waits would
 -- count as work. Unknown time before the first row of a rank or thread refuses no answer: it counts to the 20 % of

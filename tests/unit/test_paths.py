@@ -1,5 +1,6 @@
 """Critical paths fill their windows, and threads are divided among their innermost rows."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,8 +21,8 @@ from tracelab.paths.recording import Relations
 from tracelab.paths.replay import Replay, no_change, replay
 from tracelab.paths.scope import PathScope
 from tracelab.paths.threads import SILENT, divide_threads, enclosing_rows
-from tracelab.paths.walk import NodePath, divide_path, find_path, whole_window
-from tracelab.paths.windows import find_windows, walk_windows
+from tracelab.paths.walk import NodePath, Window, divide_path, find_path, whole_window
+from tracelab.paths.windows import find_windows, start_within, walk_windows
 from tracelab.paths.work import ChangedWork, own_times
 
 Rows = dict[str, list[dict[str, Any]]]
@@ -190,6 +191,32 @@ def test_a_window_between_two_times_has_the_path_of_the_whole_recording(
         assert not expected or not any(first < begin + length and begin < last for first, last in reaches)
 
 
+@given(rows=any_run(), begin=st.integers(0, 84), length=st.integers(1, 84), factor=st.sampled_from([0.0, 0.4]))
+@examples(60)
+def test_a_step_takes_no_less_time_in_a_replay_than_its_gpus_are_busy(
+    memory: MemoryStore, rows: Rows, begin: int, length: int, factor: float
+) -> None:
+    mark = {"tid": 1, "name": "ProfilerStep#0", "scope": "cpu", "start_ns": begin, "dur_ns": length}
+    ranks = {each["rank"] for each in rows["kernels"]}
+    relations = read_relations(memory.filled(rows | {"annotations": [mark | {"rank": at, "pid": at} for at in ranks]}))
+    graph = build_graph(relations, lambda: None)
+    windows = find_windows(graph, relations, 0, PathScope(), lambda: None)
+    if not (recorded := windows.of(graph)) or not Replay(graph).is_exact():
+        return
+    assert recorded[0].end - recorded[0].start == length
+    segments, is_begun = (
+        start_within(recorded, each) for each in (graph.segments.start, graph.start[graph.gpu_from :])
+    )
+    change = replace(no_change(graph), segment_factor=np.where(segments, factor, 1.0))
+    changed = replay(graph, change, lambda: None)
+    (moved,) = windows.of(changed) or [Window(0, 0, -1)]
+    for rank in ranks:
+        own = np.flatnonzero(is_begun & (graph.end[graph.gpu_from :] <= recorded[0].end)) + graph.gpu_from
+        own = own[graph.rank[own] == rank]
+        spans = zip(changed.start[own].tolist(), changed.end[own].tolist(), strict=True)
+        assert len({ns for start, end in spans for ns in range(start, end)}) <= moved.end - moved.start
+
+
 @given(rows=any_run())
 @examples(40)
 def test_a_replay_that_is_taken_to_be_exact_gives_the_recorded_times(memory: MemoryStore, rows: Rows) -> None:
@@ -314,6 +341,31 @@ def test_a_rank_that_nothing_aligns_is_named(memory: MemoryStore) -> None:
     assert {row["reason"] for row in memory.query("what_if").to_pylist()} == {
         "1 rank is left out: no collective aligns its clock"
     }
+
+
+def test_a_replay_of_a_step_waits_for_the_work_of_its_window_on_gpus(memory: MemoryStore) -> None:
+    """Step 1 lasts from 100 to 200 ns. Within it, the kernel of step 0 runs until 145, and its own one from 160 on.
+
+    That is launched at 150, and half of it lies behind the step. Without time on threads it is launched at 100, runs
+    behind the kernel of step 0 from 145 on, and 40 ns later has done what it had by the end of the step.
+    """
+    thread = {"pid": 1, "tid": 1}
+    call = {**thread, "api": "runtime", "name": "cudaLaunchKernel", "dur_ns": 4}
+    memory.filled(
+        {
+            "annotations": [
+                {**thread, "name": f"ProfilerStep#{at}", "scope": "cpu", "start_ns": 100 * at, "dur_ns": 100}
+                for at in range(2)
+            ],
+            "api_calls": [{**call, "start_ns": at, "correlation": at} for at in (30, 150)],
+            "kernels": [
+                kernel(0, at + 10, end, name="gemm", pid=1, correlation=at) for at, end in ((30, 145), (150, 240))
+            ],
+        }
+    )
+    answer = memory.query("what_if", change="scale", factor=0, step=1, **{"class": "cpu_side"}).to_pylist()
+    assert {row["time_before_ns"] for row in answer} == {100}
+    assert {row["time_after_ns"] for row in answer} == {85}
 
 
 def test_a_call_that_returns_before_its_row_starts_waits_for_it_in_a_replay(memory: MemoryStore) -> None:

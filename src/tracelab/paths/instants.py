@@ -29,6 +29,33 @@ class Instants:
         return [_move(graph, *each) for each in zip(*(column.tolist() for column in columns), strict=True)]
 
 
+@dataclass(frozen=True)
+class Progress:
+    """What GPUs have done by a time of a recording: the rows that end by then, and the parts of those that run."""
+
+    ends: Array
+    """When the rows of GPUs end in the recording."""
+    time: int
+    running: Instants
+
+    def reach(self, graph: Graph) -> tuple[int, int]:
+        """Return when all of it is done in a graph of the same nodes, and the node that is last; -1 for none."""
+        reached = [(time, int(node)) for time, node in zip(self.running.times(graph), self.running.node, strict=True)]
+        if (over := np.flatnonzero(self.ends <= self.time)).size:
+            ends = graph.end[graph.gpu_from :][over]
+            last = int(np.argmax(ends))
+            reached.append((int(ends[last]), int(over[last]) + graph.gpu_from))
+        return max(reached, default=(NONE, -1))
+
+
+def find_progress(graph: Graph, time: int) -> Progress:
+    """Return what GPUs have done by a time."""
+    starts, ends = graph.start[graph.gpu_from :], graph.end[graph.gpu_from :]
+    running = np.flatnonzero((starts < time) & (ends > time)) + graph.gpu_from
+    none = np.full(len(running), -1)
+    return Progress(ends, time, _place(graph, running, none, np.full(len(running), time), in_gap=False))
+
+
 def _move(graph: Graph, node: int, segment: int, part: int, after_ns: int, length_ns: int) -> int:
     begin, end = _bounds(graph, node, segment, part)
     if after_ns >= length_ns or _PARTS[part] == "start":

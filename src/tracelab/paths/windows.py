@@ -7,7 +7,7 @@ import numpy as np
 
 from tracelab.paths.columns import Array
 from tracelab.paths.graph import Graph
-from tracelab.paths.instants import Instants, place_instants, place_on_path
+from tracelab.paths.instants import Instants, Progress, find_progress, place_instants, place_on_path
 from tracelab.paths.recording import Relations
 from tracelab.paths.scope import PathScope, find_times, holds_number
 from tracelab.paths.steps import find_step_marks
@@ -15,24 +15,42 @@ from tracelab.paths.walk import Path, Window, find_path, join_paths, whole_windo
 
 
 @dataclass(frozen=True)
-class Marks:
-    """What begins and ends a window in a graph and in its replays; None where the recording does.
+class Border:
+    """Where windows begin or end: at instants on threads or a path, once GPUs have done what they had by then.
 
-    It begins at the first instant of `begin`, and ends at the last one of `end`.
+    Threads run ahead of GPUs: in a replay they may pass their instants long before the work of the window is done.
     """
 
-    begin: Instants | None = None
-    end: Instants | None = None
+    marks: Instants
+    progress: Progress
+
+    def reach(self, graph: Graph, *, is_end: bool) -> tuple[int, int]:
+        """Return when the border is in a graph of the same nodes, and the node there.
+
+        A beginning is the first of its instants, an end the last one.
+        """
+        times = self.marks.times(graph)
+        place = int(np.argmax(times) if is_end else np.argmin(times))
+        time, node = times[place], int(self.marks.node[place])
+        done, last = self.progress.reach(graph)
+        return (done, last) if done > time else (time, node)
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What begins and ends a window in a graph and in its replays; None where the recording does."""
+
+    begin: Border | None = None
+    end: Border | None = None
 
     def window(self, graph: Graph) -> Window:
         """Return the window in a graph of the same nodes."""
         window = whole_window(graph)
         if self.begin is not None:
-            window = replace(window, start=min(self.begin.times(graph)))
+            window = replace(window, start=self.begin.reach(graph, is_end=False)[0])
         if self.end is not None:
-            times = self.end.times(graph)
-            latest = int(np.argmax(times))
-            window = replace(window, end=times[latest], node=int(self.end.node[latest]))
+            time, node = self.end.reach(graph, is_end=True)
+            window = replace(window, end=time, node=node)
         return window
 
 
@@ -103,7 +121,11 @@ def _find_steps(graph: Graph, relations: Relations, step: int | None, scope: Pat
         place_before, end_before = place, max(end_before, int(own.end.max()))
     found = [marks.of(steps) for steps in groups]
     return tuple(
-        Marks(place_instants(graph, own.first, own.start), place_instants(graph, own.last, own.end)) for own in found
+        Marks(
+            Border(place_instants(graph, own.first, own.start), find_progress(graph, int(own.start.min()))),
+            Border(place_instants(graph, own.last, own.end), find_progress(graph, int(own.end.max()))),
+        )
+        for own in found
     )
 
 
@@ -118,7 +140,9 @@ def _cut(graph: Graph, marks: Marks, begin: int | None, end: int | None, check: 
         return [marks]
     path = find_path(graph, window, check)
     if first > window.start:
-        marks = replace(marks, begin=place_on_path(graph, path, first, is_end=False))
+        begin_marks = place_on_path(graph, path, first, is_end=False)
+        marks = replace(marks, begin=Border(begin_marks, find_progress(graph, first)))
     if last < window.end:
-        marks = replace(marks, end=place_on_path(graph, path, last, is_end=True))
+        end_marks = place_on_path(graph, path, last, is_end=True)
+        marks = replace(marks, end=Border(end_marks, find_progress(graph, last)))
     return [marks]
