@@ -2,6 +2,7 @@
 
 import statistics
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -15,7 +16,7 @@ from tracelab.compare.outlier_rule import LEAST_RATIO, MOST_DEVIATIONS
 from tracelab.query.library import library
 from tracelab.query.report_rules import Cost, Finding
 from tracelab.report.costs import ADDED, CHECKED_OF_RUN, MATCHING, matching_rows_sql
-from tracelab.report.outliers import ALIKE, OUTLIERS, range_columns, sum_column
+from tracelab.report.outliers import ALIKE, OUTLIERS, SUMMED, range_columns, sum_column
 from tracelab.report.summary.lead import plain_text
 from tracelab.report.summary.summarize import summarize
 from tracelab.report.windows import create_windows
@@ -42,11 +43,13 @@ def con() -> Iterator[duckdb.DuckDBPyConnection]:
     con.close()
 
 
-def first_row(con: duckdb.DuckDBPyConnection, costs: list[int | None], row_key: str | None = None) -> dict[str, object]:
+def first_row(
+    con: duckdb.DuckDBPyConnection, costs: list[int | None], row_key: str | None = None, finding: Finding = FINDING
+) -> dict[str, object]:
     """Return the row that the finding quotes, of rows with these costs on ranks 0, 1, …"""
     rows = [dict(zip(COLUMNS, ("a", rank, each, 100), strict=True)) for rank, each in enumerate(costs)]
     con.register("answer", pa.Table.from_pylist(rows))
-    sql = matching_rows_sql(FINDING, "run", COLUMNS, least_share=0, by_cost=True, row_key=row_key)
+    sql = matching_rows_sql(finding, "run", COLUMNS, least_share=0, by_cost=True, row_key=row_key)
     (row,) = con.sql(sql).to_arrow_table().to_pylist()
     return row
 
@@ -96,6 +99,14 @@ def test_rows_that_are_alike_have_sums_and_the_range_of_their_shares(con: duckdb
     assert (row[ALIKE], row["rank"], row[MATCHING], row[CHECKED_OF_RUN]) == (True, 3, 3, 4)
     assert [row[sum_column(SHARE, name)] for name in ("lost_ns", "window_ns")] == [150, 300]
     assert [row[name] for name in range_columns(SHARE)] == [0.48, 0.52]
+    assert row[SUMMED] == 3
+
+
+def test_the_sentence_counts_the_rows_that_its_terms_sum(con: duckdb.DuckDBPyConnection) -> None:
+    """The rule holds for rank 0, too, which loses nothing."""
+    row = first_row(con, [0, 50, 48, 52], finding=replace(FINDING, when="window_ns > 10"))
+    assert (row[ALIKE], row[ADDED], row[SUMMED]) == (True, 3, 4)
+    assert [row[sum_column(SHARE, name)] for name in ("lost_ns", "window_ns")] == [150, 400]
 
 
 def test_rows_that_stand_out_alike_are_named_with_their_sums(con: duckdb.DuckDBPyConnection) -> None:

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 from tracelab.output.labels import IDENTITY
 from tracelab.query.report_rules import LEAST_SHARE, PLACEHOLDER, Finding
-from tracelab.report.outliers import alike_ctes
+from tracelab.report.outliers import RowColumns, alike_ctes
 from tracelab.report.sentences import SHARE
 from tracelab.report.windows import recoverable_ratio_sql
 
@@ -69,12 +69,13 @@ def matching_rows_sql(
     group, partition = (_partition_clause(*names) for names in ((scope, *each), (scope,)))
     added_up = _partition_clause(run, *(adds or ()))
     is_one_of_group = finding.each is not None or (by_cost and adds is not None)
+    count = "*" if row_key is None else f'distinct "{_KEY}"'
     ties = ", ".join(f'"{name}"' for name in [*(each for each in _PLACE_COLUMNS if each in columns), *columns])
     return _MATCHING_ROWS.format(
         when=finding.when,
         about=cost.rows if cost else "true",
         key="1" if row_key is None else f"({row_key})",
-        count="*" if row_key is None else f'distinct "{_KEY}"',
+        count=count,
         shares=shares,
         cost_ns=cost.ns if cost else "null",
         kept=recoverable_ratio_sql(cost.topics) if cost else "1",
@@ -84,10 +85,8 @@ def matching_rows_sql(
         added=_count_added(added_up, row_key) if adds is not None else "1",
         alike=alike_ctes(
             finding,
-            rule=_RULE,
-            about=_ABOUT,
-            cost=ROW_COST,
-            added=ADDED,
+            RowColumns(_RULE, _ABOUT, ROW_COST, ADDED),
+            count=count,
             partition=added_up,
             identity=[name for name in IDENTITY if name in columns and name != "run"],
         ),

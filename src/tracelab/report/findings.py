@@ -157,11 +157,9 @@ def _render_item(
         else ""
     )
     report = report_of(query)
-    matching, checked, added, of_run = (
-        int(rows.exact[name][row] or 0) for name in (MATCHING, CHECKED, ADDED, CHECKED_OF_RUN)
-    )
+    matching, checked, of_run = (int(rows.exact[name][row] or 0) for name in (MATCHING, CHECKED, CHECKED_OF_RUN))
     count = f"{matching:,} of {report.count_rows(checked)}{group}"
-    sentence = fill_finding(finding, rows, row, report, added, of_run)
+    sentence = fill_finding(finding, rows, row, report, of_run)
     advice = f" <span class=advice>{fill_sentence(finding.advice, rows, row)}</span>" if finding.advice else ""
     advice = f"{cost}{advice}"
     if is_whole:

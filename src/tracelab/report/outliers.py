@@ -9,6 +9,7 @@ are within 20 % of its cost.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tracelab.compare.outlier_rule import LEAST_RATIO, least_distance_sql
 from tracelab.query.report_rules import PLACEHOLDER, Finding
@@ -17,6 +18,8 @@ ALIKE = "\x1balike"
 """Column of a finding's rows: whether the sentence is about several rows, as none is an outlier, or several are."""
 OUTLIERS = "\x1boutliers"
 """Column of a finding's rows: the identities of several outliers, a struct each; NULL unless there are several."""
+SUMMED = "\x1bsummed"
+"""Column of a finding's rows: over how many rows the terms of the sentence about all of them are summed."""
 _PLACE, _TYPICAL, _DEVIATION, _LARGEST = (f"\x1b{name}" for name in ("place", "typical", "deviation", "largest"))
 _IS_OUTLIER, _HAS_OUTLIER, _SEVERAL = (f"\x1b{name}" for name in ("is outlier", "has outlier", "several"))
 
@@ -31,24 +34,30 @@ def range_columns(placeholder: str) -> tuple[str, str]:
     return f"\x1bleast {placeholder}", f"\x1blargest {placeholder}"
 
 
-def alike_ctes(
-    finding: Finding,
-    *,
-    rule: str,
-    about: str,
-    cost: str,
-    added: str,
-    partition: str,
-    identity: Sequence[str],
-) -> str:
-    """Return CTEs, the last one `alike`, that append ALIKE, OUTLIERS, sums and ranges to the rows of the CTE `summed`.
+@dataclass(frozen=True)
+class RowColumns:
+    """Columns of the rows of a finding, by what they hold."""
 
-    The other arguments name columns: whether the rule holds, whether the cost is about the row, the row's cost, the
-    number of rows that add up, and what identifies a row; `partition` is that of those rows.
+    rule: str
+    """Whether the rule holds."""
+    about: str
+    """Whether the cost is about the row."""
+    cost: str
+    """The row's cost."""
+    added: str
+    """The number of rows that add up."""
+
+
+def alike_ctes(finding: Finding, columns: RowColumns, *, count: str, partition: str, identity: Sequence[str]) -> str:
+    """Return CTEs, the last one `alike`, that append ALIKE, OUTLIERS, SUMMED, sums and ranges to the CTE `summed`.
+
+    `count` is what to count for the number of rows, `partition` that of the rows that add up, and `identity` names the
+    columns that identify a row.
     """
+    rule, about, cost, added = columns.rule, columns.about, columns.cost, columns.added
     if finding.every is None:
         return f"""alike as (
-    select *, false as "{ALIKE}", null as "{OUTLIERS}" from summed
+    select *, false as "{ALIKE}", null as "{OUTLIERS}", null::bigint as "{SUMMED}" from summed
 )"""
     others = f'filter ("{about}" and "{_PLACE}" > 1) over ({partition})'
     outlying = f'"{rule}" and "{about}" and "{_IS_OUTLIER}"'
@@ -89,7 +98,7 @@ alike as (
         "{added}" > 1 and ("{_SEVERAL}" or not "{_HAS_OUTLIER}") as "{ALIKE}",
         case when "{_SEVERAL}" then list_sort(list({_struct(identity)}) filter ({outlying}) over ({partition})) end
             as "{OUTLIERS}"
-        {_sums(finding.every, f'"{rule}" and ("{_IS_OUTLIER}" or not "{_HAS_OUTLIER}")', partition)}
+        {_sums(finding.every, f'"{rule}" and ("{_IS_OUTLIER}" or not "{_HAS_OUTLIER}")', count, partition)}
     from grouped
 )"""
 
@@ -98,17 +107,24 @@ def _struct(names: Sequence[str]) -> str:
     return "{" + ", ".join(f"'{name}': \"{name}\"" for name in names) + "}" if names else "{'row': 0}"
 
 
-def _sums(text: str, condition: str, partition: str) -> str:
-    """Return SQL for the sums and the range of the shares in a text, over the rows for which a condition holds."""
+def _sums(text: str, condition: str, count: str, partition: str) -> str:
+    """Return SQL for the sums and the range of the shares in a text, over the rows for which a condition holds.
+
+    Rows without a term are in none, so that SUMMED counts those that have the terms of the first share.
+    """
     columns: list[str] = []
+    has_terms = ""
     for placeholder in {each[0]: each for each in PLACEHOLDER.finditer(text)}.values():
         part, whole = placeholder["part"], placeholder["whole"]
         if whole is None:
             continue
-        over = f"filter ({condition} and {part} is not null and {whole} > 0) over ({partition})"
+        has_both = f" and {part} is not null and {whole} > 0"
+        has_terms = has_terms or has_both
+        over = f"filter ({condition}{has_both}) over ({partition})"
         columns += [f'(sum({name}) {over})::bigint as "{sum_column(placeholder[0], name)}"' for name in (part, whole)]
         columns += [
             f'{which}({part} / {whole}) {over} as "{name}"'
             for which, name in zip(("min", "max"), range_columns(placeholder[0]), strict=True)
         ]
+    columns.append(f'count({count}) filter ({condition}{has_terms}) over ({partition}) as "{SUMMED}"')
     return "".join(f",\n        {column}" for column in columns)

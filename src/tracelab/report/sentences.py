@@ -15,7 +15,7 @@ from tracelab.plot.labels import LABEL_CELLS, varying_columns
 from tracelab.query.report_rules import CLAUSE, PLACEHOLDER, WHERE, Finding, Report
 from tracelab.query.spec import Query
 from tracelab.report.html import escape_text, render_prose, render_value
-from tracelab.report.outliers import ALIKE, OUTLIERS, range_columns, sum_column
+from tracelab.report.outliers import ALIKE, OUTLIERS, SUMMED, range_columns, sum_column
 
 SHARE = "\x1bshare "
 """With a placeholder, the column of its share among the rows of a finding; no column of an answer has such a name."""
@@ -123,11 +123,11 @@ def _noun(row: Mapping[str, object], host: str) -> str:
     return (f"the {host}" if host and "device" in row else "") or ("the process" if "rank" in row else "the run")
 
 
-def fill_finding(finding: Finding, rows: FindingContext, row: int, report: Report, added: int, checked: int) -> str:
-    """Render the sentence about a row, or about several: outliers, or, where none is one, all `added` of `checked`."""
+def fill_finding(finding: Finding, rows: FindingContext, row: int, report: Report, checked: int) -> str:
+    """Render the sentence about a row, or about several of `checked`: outliers, else all that it sums."""
     if finding.every is None or rows.exact[ALIKE][row] != "true":
         return fill_sentence(finding.text, rows, row)
-    number, names = rows.outliers[row] or (added, None)
+    number, names = rows.outliers[row] or (int(rows.exact[SUMMED][row] or 0), None)
     return fill_sentence(finding.every, replace(rows, counted=names or report.share_of_rows(number, checked)), row)
 
 

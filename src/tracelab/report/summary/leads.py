@@ -156,7 +156,7 @@ def _build_lead(
         rest=share,
         rank=rank,
         step=row.get(finding.step),
-        sentence=fill_finding(finding, context, at, report_of(query), added, checked),
+        sentence=fill_finding(finding, context, at, report_of(query), checked),
         advice=fill_sentence(finding.advice, context, at) if finding.advice else "",
         matching=matching,
         checked=checked,
