@@ -10,7 +10,7 @@ from tests.ranks import kernel
 from tracelab.client import Lab
 from tracelab.paths import packing
 from tracelab.query import execute, library
-from tracelab.store import computed_tables, rollups, session, shared_relations
+from tracelab.store import compaction, computed_tables, rollups, session, shared_relations
 from tracelab.store.alignment import Alignment
 from tracelab.store.kept_relations import open_kept
 
@@ -110,6 +110,29 @@ def test_damaged_rows_are_computed_again(tmp_path: Path, computed: list[str]) ->
     computed.clear()
     assert waits(store) == [10, 0, 10, 0]
     assert "collective_waits" in computed
+
+
+@pytest.mark.parametrize("lost", ["*", rollups.KEYS_FILE, "[!k]*"])
+def test_rows_without_a_file_of_theirs_are_computed_and_kept_again(
+    tmp_path: Path, computed: list[str], lost: str
+) -> None:
+    store = store_of(tmp_path / "lab", 10)
+    assert waits(store) == [10, 0, 10, 0]
+    kept = sorted(store.glob(f"{rollups.FOLDER}/*/*/*.parquet"))
+    for path in store.glob(f"{rollups.FOLDER}/*/*/{lost}"):
+        path.unlink()
+    computed.clear()
+    assert waits(store) == [10, 0, 10, 0]
+    assert "collective_waits" in computed
+    assert sorted(store.glob(f"{rollups.FOLDER}/*/*/*.parquet")) == kept
+
+
+def test_a_dropped_run_leaves_no_kept_rows(tmp_path: Path) -> None:
+    store = store_of(tmp_path / "lab", 10)
+    assert waits(store) == [10, 0, 10, 0]
+    assert list(store.glob(f"{rollups.FOLDER}/*/*/*.parquet"))
+    compaction.drop(store, "job", None)
+    assert not list(store.glob(f"{rollups.FOLDER}/*/*/*.parquet"))
 
 
 def test_small_runs_are_not_kept(tmp_path: Path) -> None:

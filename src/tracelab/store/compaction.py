@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tracelab import schema
-from tracelab.store import commit
+from tracelab.store import commit, rollups
 from tracelab.store.commit import StagedPart, Store
 from tracelab.store.commit_log import Part, PartKey, Snapshot
 from tracelab.store.verification import DamagedStoreError, FileProblem, find_common_path
@@ -85,6 +85,7 @@ def drop(address: Path | str, run: str | None, before_s: float | None) -> list[D
 
     with store.staging_folder() as staging:
         commit.transact(store, staging, decide)
+    rollups.remove_runs(store.files, {part.run for part in removed})
     return _describe_runs(removed)
 
 

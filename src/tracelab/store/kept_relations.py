@@ -8,7 +8,6 @@ run removes them, also where another version of tracelab wrote them.
 """
 
 import hashlib
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -59,21 +58,20 @@ class KeptSegment:
 
     def read(self) -> dict[str, pa.Table] | None:
         """Return the tables by name; None where the store has none."""
+        tables = {}
         try:
-            tables = {}
-            for path in self.folder.glob("*.parquet"):
-                if path.name != rollups.KEYS_FILE:
-                    with pq.ParquetFile(path) as file:  # without pandas
-                        tables[path.stem] = file.read()
+            for name in rollups.read_names(self.folder):
+                with pq.ParquetFile(self.folder / f"{name}.parquet") as file:  # without pandas
+                    tables[name] = file.read()
         except (OSError, pa.ArrowException):  # removed since, or cut off by a crash of the machine
             return None
         return tables or None
 
     def write(self, tables: Mapping[str, pa.Table]) -> None:
         """Keep tables in place of older ones of the run."""
-        for other in rollups.list_segments(self.folder.parent):
-            if self.run in other.keys:
-                shutil.rmtree(other.folder, ignore_errors=True)
+        older = (each.folder for each in rollups.list_segments(self.folder.parent) if self.run in each.keys)
+        for folder in {self.folder, *older}:  # this one is there where it cannot be read
+            rollups.discard_segment(folder)
         rollups.write_segment(self.folder, dict(tables), {self.run: self.key})
         return_freed_memory()
 

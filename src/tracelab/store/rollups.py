@@ -8,6 +8,7 @@ small ones become one. In a store at a URL it is put with `keys.parquet` last.
 """
 
 import hashlib
+import json
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,11 +26,13 @@ from tracelab import schema
 from tracelab.errors import StoreError
 from tracelab.resources import QUERIES
 from tracelab.store import execution, remote, session
-from tracelab.store.files import is_copy
+from tracelab.store.files import StoreFiles, is_copy
 
 FOLDER = ".rollups"
 _KEYS = "keys"
 KEYS_FILE = f"{_KEYS}.parquet"
+_TABLES = b"tables"
+"""Metadata of the file of keys with the names of the tables beside it."""
 _MOST_SEGMENTS = 8
 _MOST_SOURCES = 4_000
 _MOST_BYTES = 1 << 30
@@ -218,10 +221,38 @@ def _read_segment(segment: _Segment, names: Iterable[str]) -> Tables:
     return {name: table.filter(pc.is_in(table.column("run"), chosen)) for name, table in tables.items()}
 
 
+def remove_runs(files: StoreFiles, runs: set[str]) -> None:
+    """Delete the segments with rows of these runs alone; the next merge leaves them out of the others."""
+    keys = [file.key for file in files.walk(FOLDER)]
+    for listing in [key for key in keys if key.endswith(f"/{KEYS_FILE}")]:
+        try:
+            listed = pq.read_table(pa.BufferReader(files.read(listing)))["run"].to_pylist()
+        except (OSError, pa.ArrowException):  # removed since, or cut off by a crash of the machine
+            continue
+        if runs.issuperset(listed):
+            folder = listing.removesuffix(KEYS_FILE)
+            files.delete([key for key in keys if key.startswith(folder)])
+
+
+def discard_segment(folder: Path) -> None:
+    """Remove a segment whole: a process that reads it meanwhile finds all of its tables, or none."""
+    aside = folder.with_name(f".{uuid.uuid4().hex}")
+    with suppress(OSError):
+        folder.rename(aside)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def read_names(folder: Path) -> list[str]:
+    """Return the names of the tables that a segment was written with; raises OSError or ArrowException without them."""
+    metadata = pq.read_schema(folder / KEYS_FILE).metadata or {}
+    return json.loads(metadata.get(_TABLES, b"[]"))  # type: ignore[no-any-return]
+
+
 def write_segment(target: Path, tables: Tables, keys: Mapping[str, str]) -> Path | None:
     """Write a segment aside and rename it; return None where the store cannot be written to, or has the segment."""
     staged = target.with_name(f".{uuid.uuid4().hex}")
     listed = pa.table({"run": pa.array(list(keys), pa.string()), "key": pa.array(list(keys.values()), pa.string())})
+    listed = listed.replace_schema_metadata({_TABLES: json.dumps(list(tables))})
     try:
         staged.mkdir(parents=True)
         for table, rows in (*tables.items(), (_KEYS, listed)):
