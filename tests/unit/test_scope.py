@@ -711,8 +711,8 @@ def test_the_note_of_a_path_states_what_it_is_of(three_paced_steps: Path) -> Non
         "Scope: steps 1 of 0–2. The critical path is that of the whole recording, in the window of the scope.",
     )
     assert lab.scoped(stream="8").query("what_if").notes == (
-        "Scope: stream 8. The critical path is that of the whole recording; listed are its rows on GPUs in the scope, "
-        "ratios are of all of it, and a replay changes these rows alone.",
+        "Scope: stream 8. The critical path is that of the whole recording. Of its rows on GPUs in the scope "
+        "critical_path answers, with ratios of all of it; what_if changes these alone, and answers of all of it.",
     )
     assert lab.scoped(from_="65ns", to="68ns").sql("select window_ns from path_runs").to_pylist() == [{"window_ns": 3}]
     with pytest.raises(UsageError, match=r"^critical_path as HTA defines it takes no scope: .* --in-annotation"):

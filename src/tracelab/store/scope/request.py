@@ -93,7 +93,10 @@ class Scope:
         text = f"The critical path is that of the whole recording{', in the window of the scope' if windows else ''}"
         if self.chooses_rows:
             rows = f"rows{' on GPUs' if self.stream is not None else ''} in the scope"
-            text += f"; listed are its {rows}, ratios are of all of it, and a replay changes these rows alone"
+            text += (
+                f". Of its {rows} critical_path answers, with ratios of all of it; what_if changes these alone, and "
+                "answers of all of it"
+            )
         return f"{text}."
 
     @property

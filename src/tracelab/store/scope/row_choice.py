@@ -269,7 +269,7 @@ class _Chooser:
             unlinked = f" {self._tally.unlinked:,} rows of GPUs without a recorded launch count by their own start."
         needless = f" {_NO_GPU}" if (scope.stream is not None or scope.linked) and not self._tally.on_gpu else ""
         overrun = ""
-        if self._tally.overrun_ns:
+        if self._tally.overrun_ns and not self._of_paths:
             length = format_scaled(self._tally.overrun_ns, Quantity.DURATION)
             overrun = f" Rows of GPUs in it run up to {length} past its end, and so does its window: no row is cut."
         named = "; ".join(part for part in (", ".join(parts), by, rows) if part)
