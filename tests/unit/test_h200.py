@@ -10,6 +10,9 @@ import tracelab
 from tests import stores
 from tracelab.client import Lab
 from tracelab.query.library import default_step_name
+from tracelab.report.summary.html import render_summaries
+from tracelab.report.summary.lead import plain_text
+from tracelab.report.summary.rows import summary_rows
 from tracelab.report.summary.summarize import summarize
 from tracelab.resources import QUERIES
 
@@ -150,6 +153,16 @@ def test_a_summary_states_what_recording_costs(lab: Lab) -> None:
         "recorded steps take 1.74 times as long as the 4 after the recording, 26.61 ms "
         "without waits for data: idle and host-bound time include what recording costs"
     )
+    host = next(each for each in summary.leads if each.query == "idle_causes")
+    costs = (
+        "The loss includes what recording costs: recorded steps take 1.74 times as long as the 4 after the recording, "
+        "26.61 ms without waits for data, so that it is less without the profiler."
+    )
+    (row,) = (each for each in summary_rows([summary]).to_pylist() if each["text"] == plain_text(host.sentence))
+    assert costs in row["text"]
+    assert costs in plain_text(render_summaries([summary], named=True))
+    loader = [each for each in summary.leads if each.topics == ("data",)]
+    assert not any("recording costs" in each.sentence for each in loader)
 
 
 def test_a_replay_without_the_cpu_side_takes_as_long_as_cuda_graphs(lab: Lab) -> None:

@@ -171,6 +171,12 @@ def _step_time(rows: Rows, served: Rows, *, is_scoped: bool) -> Figure:
 
 
 def _describe_recording_cost(rows: Rows) -> str:
+    """Return how much longer recorded steps take than those before or after; empty where they do not."""
+    slowdown = describe_slowdown(rows)
+    return f"; {slowdown}: idle and host-bound time include what recording costs" if slowdown else ""
+
+
+def describe_slowdown(rows: Rows) -> str:
     """Return how much longer recorded steps take than those before or after, of the rank where it is most."""
     slowed = [row for row in rows if row.get("other_ns")]
     if not slowed:
@@ -179,9 +185,9 @@ def _describe_recording_cost(rows: Rows) -> str:
     ranks = {row["rank"] for row in rows}
     of_rank = f" of rank {most['rank']}" if len(ranks) > 1 else ""
     return (
-        f"; recorded steps{of_rank} take {most['recorded_ns'] / most['other_ns']:.2f} times as long as the "
+        f"recorded steps{of_rank} take {most['recorded_ns'] / most['other_ns']:.2f} times as long as the "
         f"{most['other_steps']:,} {most['other_side']} the recording, {_time(most['other_ns'])} without waits "
-        "for data: idle and host-bound time include what recording costs"
+        "for data"
     )
 
 

@@ -25,6 +25,8 @@ from tracelab.report.summary.replays import change_of, replay_leads
 from tracelab.report.windows import mean_windows_ns
 from tracelab.store import execution
 
+_SLOWED_TOPICS = frozenset({"host", "launches", "dependency"})
+"""What time is lost to where recording makes the CPU side slower: waits for launches, and for synchronizations."""
 _COMPARES_RANKS = frozenset({"rank_balance"})
 """Queries that compare the ranks of a run, so that the row of one rank alone shows little."""
 
@@ -33,10 +35,12 @@ def find_leads(
     session: ReportSession,
     answers: Mapping[str, tuple[Query, pa.Table]],
     ceilings: Mapping[str, Sequence[Ceiling]],
+    slowdowns: Mapping[str, str],
 ) -> dict[str, FoundLeads]:
     """Return by run the findings that cost at least the least share, the largest rest first, and count the others.
 
     `ceilings` bound by run what findings of some topics cost together: waiting that computing hides costs nothing.
+    `slowdowns` have by run how much recording slows its steps: findings about a late CPU side state it.
     Findings within the thresholds of their rules are among them and change no share of the others. Runs without any
     finding are left out.
     """
@@ -52,7 +56,8 @@ def find_leads(
         leading = [each for each in findings_and_within(query) if each.cost and each.cost.leads]
         for finding in _select_costly(session, leading):
             leads, few = _leads_of(session, query, finding, table, devices_ns)
-            for run, each in leads:
+            for run, found in leads:
+                each = replace(found, slowdown=slowdowns.get(run, "") if _SLOWED_TOPICS & set(found.topics) else "")
                 (small if each.share < LEAST_SHARE else ruled if finding.rule is None else within)[run].append(each)
             below += few
         session.con.unregister("answer")

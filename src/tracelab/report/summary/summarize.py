@@ -26,6 +26,7 @@ from tracelab.report.summary.figures import (
     Rows,
     compute_figures,
     compute_step_time,
+    describe_slowdown,
     describe_work,
     has_timeline,
     name_latencies,
@@ -177,7 +178,7 @@ def summarize_answers(
     create_windows(session.con, gpus, cpus, step_times, exposure)
     losses = {run: compute_losses(rows) for run, rows in of_runs.items()}
     ceilings = {run: each.ceilings for run, each in losses.items()}
-    found = find_leads(session, known, ceilings)
+    found = find_leads(session, known, ceilings, {run: describe_slowdown(rows[STEPS]) for run, rows in of_runs.items()})
     start_ups = find_start_ups(session.con, [run for run in session.run_names if not of_runs.get(run, {}).get(STEPS)])
     times = measured_times(session.con)
     summaries = [
