@@ -167,6 +167,7 @@ def test_a_replay_without_more_than_the_loss_bounds_it(gain_ns: int, open_ns: in
     ]
     text = found.sentence if found.is_replayed else found.details
     assert f"Without it, a replay of the run takes {gain_ns} ns of 1.000 µs less" in text
+    assert ("less, more than is lost to this, because it leaves out other time, too." in text) == (gain_ns == 500)
     assert ("for 50 ns of the rest it waits for what is not recorded" in text) == (open_ns == 50)
     assert rank_leads([host], [], [], 0, gaining(scale=9)).below == 1
 
