@@ -28,7 +28,7 @@
 -- step_name = "common"
 -- [columns]
 -- run = "common"
--- class = "Class of the kernel; copy, memset, cuda_graph, cpu, cpu_unrecorded, data_loader, synchronization, launch_latency, scheduling or unknown."
+-- class = "Class of the kernel; memcpy, memset, cuda_graph, cpu, cpu_unrecorded, data_loader, synchronization, launch_latency, scheduling or unknown."
 -- rank = "common"
 -- op = "Innermost op around it or its launch; NULL unless by = op."
 -- dur_ns = "Time on the path; the rows of a run add up to window_ns."
@@ -37,7 +37,7 @@
 -- window_ns = "From the first start to the last end of all rows, of a step or of the windows of a scope, on aligned clocks."
 -- unknown_ns = "Time of the path in which it is not known what it waited for."
 -- unknown_ratio = "unknown_ns / window_ns."
--- bound_by = "gpu, communication, copy, cpu, data_loader, launch_latency, scheduling or synchronization: the largest share of the rows."
+-- bound_by = "gpu, communication, copy (memcpys and memsets), cpu, data_loader, launch_latency, scheduling or synchronization: the largest share of the rows."
 -- reason = "Why bound_by is NULL, or which ranks are left out."
 -- [report]
 -- section = "time"
@@ -69,7 +69,7 @@ groups as (
     select
         run,
         case
-            when class in ('copy', 'memset') then 'copy'
+            when class in ('memcpy', 'memset') then 'copy'
             when class = 'cpu_unrecorded' then 'cpu'
             when class in ('communication', 'cpu', 'data_loader', 'launch_latency', 'scheduling', 'synchronization') then class
             else 'gpu'

@@ -7,7 +7,7 @@ create or replace macro path_kernels(wanted) as table
 select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation from unscoped_kernels where run = wanted;
 
 -- path_gpu_rows(executions, wanted): the kernels, copies, memsets and whole graphs of one run, in any order, each with its
--- class (that of the kernel's name, copy, memset or cuda_graph) and the kind of collective of a communication kernel.
+-- class (that of the kernel's name, memcpy, memset or cuda_graph) and the kind of collective of a communication kernel.
 -- executions is a relation like path_kernels(). The name of a copy is its direction; that of one from pageable memory ends
 -- in pageable, for its call takes as long as the copy.
 create or replace macro path_gpu_rows(executions, wanted) as table
@@ -34,7 +34,7 @@ _rows as (
     union all
     select
         source, rank, pid, device, stream, name,
-        case kind when 'memcpy' then 'copy' when 'graph' then 'cuda_graph' else kind end, null,
+        case kind when 'graph' then 'cuda_graph' else kind end, null,
         start_ns, end_ns, correlation
     from _others
 )

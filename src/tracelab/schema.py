@@ -789,7 +789,7 @@ COMPUTATIONS: tuple[Computation, ...] = (
                     (
                         "class",
                         "text",
-                        "Class of the kernel, copy, memset, cuda_graph; cpu, cpu_unrecorded, data_loader, "
+                        "Class of the kernel; memcpy, memset, cuda_graph; cpu, cpu_unrecorded, data_loader, "
                         "synchronization; or of the gap before a row of a GPU: launch_latency, scheduling, unknown.",
                     ),
                     ("kind", "text", "gpu, cpu or gap."),

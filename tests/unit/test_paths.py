@@ -368,6 +368,46 @@ def test_a_replay_of_a_step_waits_for_the_work_of_its_window_on_gpus(memory: Mem
     assert {row["time_after_ns"] for row in answer} == {85}
 
 
+@pytest.mark.parametrize(
+    ("values", "after_ns", "changed_rows"),
+    [
+        ({"change": "no_copies"}, 120, 2),  # a copy and its call
+        ({"change": "no_copies", "class": "memory"}, 120, 2),
+        ({"change": "scale", "factor": 0, "class": "memory"}, 130, 1),
+        ({"change": "scale", "factor": 0, "class": "compute"}, 120, 2),
+        ({"change": "scale", "factor": 0, "class": "copy"}, 160, 1),
+    ],
+)
+def test_kernels_that_copy_are_computing_kernels(
+    memory: MemoryStore, values: dict[str, Any], after_ns: int, changed_rows: int
+) -> None:
+    """The copy runs from 20 to 120, and behind it the kernels, of 60 and 40 ns; none starts within 20 of its launch."""
+    call = {"pid": 1, "tid": 1, "api": "runtime", "dur_ns": 10}
+    names = ("void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda(", "gemm")
+    memory.filled(
+        {
+            "api_calls": [
+                call | {"name": name, "start_ns": 10 * at, "correlation": at}
+                for at, name in enumerate(("cudaMemcpyAsync", "cudaLaunchKernel", "cudaLaunchKernel"))
+            ],
+            "memcpys": [
+                {"pid": 1, "device": 0, "stream": 7, "direction": "HtoD", "start_ns": 20, "dur_ns": 100}
+                | {"correlation": 0}
+            ],
+            "kernels": [
+                kernel(0, start, end, name=name, pid=1, correlation=at)
+                for at, (start, end, name) in enumerate(zip((120, 180), (180, 220), names, strict=True), start=1)
+            ],
+        }
+    )
+    before = {row["class"]: row["dur_ns"] for row in memory.query("critical_path").to_pylist()}
+    assert (before["memcpy"], before["copy"], before["gemm"]) == (100, 60, 40)
+    answer = memory.query("what_if", **values).to_pylist()
+    assert {(row["time_before_ns"], row["time_after_ns"], row["changed_rows"], row["reason"]) for row in answer} == {
+        (220, after_ns, changed_rows, None)
+    }
+
+
 def test_a_call_that_returns_before_its_row_starts_waits_for_it_in_a_replay(memory: MemoryStore) -> None:
     """By the device's clock the copy starts 4 us after the call that waits for it returns.
 

@@ -29,11 +29,10 @@ CLASSES = {
     "launch": "launch_latency",
     "stream": "scheduling",
     "event": "scheduling",
-    "memcpy": "copy",
 }
 """Classes by part of a simulated path; the rest have the same name."""
 CPU = ("cpu_unrecorded", "data_loader", "synchronization")
-OTHERS = ("cpu", "launch_latency", "scheduling", "copy", "memset", "communication", "unknown")
+OTHERS = ("cpu", "launch_latency", "scheduling", "memcpy", "memset", "communication", "unknown")
 Change = tuple[dict[str, str | int | float], int]
 
 

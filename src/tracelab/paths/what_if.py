@@ -35,7 +35,7 @@ LARGEST_ERROR_RATIO = 0.01
 CLASSES_OF_CHANGES = {
     "ideal_network": "communication",
     "bandwidth": "communication",
-    "no_copies": "copy",
+    "no_copies": "memcpy",
     "no_data_waits": "data_loader",
 }
 """The rows that a change is about, where no class is chosen."""
@@ -44,9 +44,9 @@ OF_ONE_RANK = {
     "on_time": "the rank that comes no later than the last but one",
 }
 """Changes that need a rank, and which."""
-NOT_COMPUTE = ("communication", "copy", "memset")
+NOT_COMPUTE = ("communication", "memcpy", "memset")
 _GROUPS = ("compute", "cpu_side", "gpu", "memory")
-_CLASSES_OF_GROUPS = {"cpu_side": ("cpu", "cpu_unrecorded"), "memory": ("copy", "memset")}
+_CLASSES_OF_GROUPS = {"cpu_side": ("cpu", "cpu_unrecorded"), "memory": ("memcpy", "memset")}
 """Classes that go by one name; what a thread waits for is not in `cpu_side`, nor is its data loader."""
 SHORT_GAP_NS = 30_000
 """The longest gap that is overhead between rows of GPUs and waits for nothing, as min_gap_ns of idle_causes."""
@@ -348,7 +348,7 @@ def _mark_rows(graph: Graph, relations: Relations, params: Params) -> Iterator[A
 
 
 def _is_class(name: str, place: int, wanted: str) -> bool:
-    """Return whether a class is the wanted one; compute is each class of kernels that does not communicate."""
+    """Return whether a class is the wanted one; compute are those of kernels that do not communicate, `copy` too."""
     on_gpu = place >= _FIRST_GPU_CLASS
     return (
         name in _CLASSES_OF_GROUPS.get(wanted, (wanted,))
