@@ -7,8 +7,8 @@
 -- take time; no_launch_gaps, GPU rows without the lag behind their launch; no_short_gaps, without the lag behind all that
 -- they wait for, where it is at most 30 µs; no_waits, where the others do not wait for of_rank, which itself comes as late
 -- as before; on_time, where of_rank does its own work before each collective that it enters last in less time, so that it
--- enters with the last but one rank; no_data_waits, threads without the time in the ranges of a data loader. All filters
--- together choose the rows; class compute are all kernels that do not communicate and graphs recorded whole, gpu all rows of
+-- enters with the last but one rank; no_data_waits, threads without the time in the ranges or ops of a data loader. All
+-- filters together choose the rows; class compute are all kernels that do not communicate and graphs recorded whole, gpu all rows of
 -- GPUs, memory memcpys and memsets, no kernels of class copy; cpu_side what threads do between their waits, data loaders apart. With a step, or a scope of steps or times, only
 -- rows that start in it change, and the times are those of its windows, each until threads are where it ended and GPUs have
 -- done what they had by then; with a scope of ranges, streams or launches only its rows change. The gain is at most what the change removes from the path, and less where another path takes over. Order and

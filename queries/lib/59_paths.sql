@@ -44,18 +44,23 @@ where has_valid_interval(start_ns, end_ns);
 -- path_kind(kind): the kind of a CPU row, as path_cpu_rows() has it.
 create or replace macro path_kind(kind) as kind::enum('range', 'loader', 'op', 'call', 'osrt');
 
--- path_cpu_rows(wanted): the ops, API calls and ranges of one run's threads, in any order. The ranges of an iterator over
--- a data loader are of kind loader. A kind is a number that has a name, for millions of texts take long to hand over.
+-- path_marked_kind(kind, name): the same for a range or op of a name: loader for what an iterator over a data loader records, a
+-- range or, in old recordings, an op.
+create or replace macro path_marked_kind(kind, name) as
+    path_kind(case when starts_with(name, 'enumerate(DataLoader)') then 'loader' else kind end);
+
+-- path_cpu_rows(wanted): the ops, API calls and ranges of one run's threads, in any order. A kind is a number that has a name,
+-- for millions of texts take long to hand over.
 create or replace macro path_cpu_rows(wanted) as table
 with _rows as (
     select
         source, rank, pid, tid,
-        path_kind(case when starts_with(name, 'enumerate(DataLoader)') then 'loader' else 'range' end) as kind,
+        path_marked_kind('range', name) as kind,
         name, start_ns, end_ns, null::bigint as correlation, null::bigint as sequence_number, null::bigint as forward_tid
     from unscoped_annotations
     where run = wanted and scope = 'cpu'
     union all
-    select source, rank, pid, tid, path_kind('op'), name, start_ns, end_ns, null, sequence_number, forward_tid
+    select source, rank, pid, tid, path_marked_kind('op', name), name, start_ns, end_ns, null, sequence_number, forward_tid
     from unscoped_ops
     where run = wanted
     union all
