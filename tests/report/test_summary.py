@@ -86,6 +86,18 @@ def test_a_tenth_of_the_run_that_is_left_of_a_cause_is_listed_and_of_a_figure_it
     assert rests(late, lead("waits", 0.55, 1, "waiting")) == [("late", 0.4)]
 
 
+def test_what_is_left_of_a_cause_is_listed_where_it_costs_as_much_as_another_finding() -> None:
+    """The loader explains 0.29 of 0.384; the rest is more than the copies, and of 0.31 it is less."""
+    loader, copies = lead("loader", 0.29, 2, "data"), lead("copies", 0.03, 2, "copies")
+    copies = replace(copies, finding=replace(copies.finding, rule="x"))
+    for host, names in ((0.384, ["loader", "host", "copies"]), (0.31, ["loader", "copies"])):
+        found = rank_leads([loader, lead("host", host, 1, "host", "data")], [copies], [], 0)
+        assert [each.sentence.split()[0] for each in found.leads] == names
+        assert sum(each.rest for each in found.leads) == pytest.approx(0.414 if "host" in names else 0.32)
+    alone = rank_leads([loader, lead("host", 0.384, 1, "host", "data")], [], [], 0)
+    assert [each.sentence.split()[0] for each in alone.leads] == ["loader"]
+
+
 def test_a_larger_loss_of_unknown_cause_is_listed_in_its_place_without_a_number() -> None:
     """The late start of 30 % is between findings of 40 and 20 %; a kernel of 50 % is no loss."""
     leads = [lead("host", 0.4, 1, "host"), lead("late CPU", 0.2, 2, "waiting")]

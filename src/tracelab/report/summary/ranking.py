@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from tracelab.paths.gains import Change
 from tracelab.query.report_rules import LEAST_SHARE
@@ -14,7 +15,8 @@ from tracelab.report.summary.replays import change_of
 MOST_EXPLAINED = 0.5
 """A symptom of which causes explain a larger part is not shown beside them."""
 LARGE_REST = 0.1
-"""What is left of a finding that is itself a cause is shown if it is this share of the run or more."""
+"""What is left of a finding that is itself a cause is shown if it is this share of the run or more, or if it costs as
+much as another finding."""
 MOST_SMALL = 8
 """Of findings that cost less than the least share, so many are replayed, the most expensive first."""
 
@@ -32,12 +34,11 @@ def rank_leads(
     `replay` adds what the run gains without each: by that they come in order, else by the share that is lost. What is
     below the least share is counted. `small` findings cost less than that, and are ranked where a replay gains more.
     """
-    explained = explain(ruled, LEAST_SHARE)
-    ranked = limit(explained, ceilings, LEAST_SHARE)
+    first = _rank_single(explain(ruled, LEAST_SHARE), within, ceilings)
+    smallest = min((lead.rest for lead in (*first.leads, *first.others) if not lead.part_of), default=LARGE_REST)
+    explained = explain(ruled, LEAST_SHARE, large_rest=min(LARGE_REST, smallest))
+    leads, unranked, others = _rank_single(explained, within, ceilings)
     symptoms = [lead for lead in ruled if not any(_is_same(lead, each) for each in explained)]
-    leads = [lead for lead in ranked if lead.is_ranked]
-    unranked = [lead for lead in ranked if not lead.is_ranked]
-    others = rank_within(within, leads, unranked, ceilings)
     single = [*leads, *(each for each in others if not each.part_of)]
     joined = join_alike(add_consequences(single), symptoms, unranked)
     added = _choose_small(small, joined)
@@ -55,6 +56,22 @@ def rank_leads(
     return FoundLeads(
         tuple(derive_shares(ordered, ceilings, unranked)), below, tuple(derive_shares(unranked, ceilings))
     )
+
+
+class _Ranked(NamedTuple):
+    """Findings above the threshold of their rules, those of them that are only noted, and those within a threshold."""
+
+    leads: list[Lead]
+    unranked: list[Lead]
+    others: list[Lead]
+
+
+def _rank_single(explained: Sequence[Lead], within: Sequence[Lead], ceilings: Sequence[Ceiling]) -> _Ranked:
+    """Rank the findings of a run one by one."""
+    ranked = limit(explained, ceilings, LEAST_SHARE)
+    leads = [lead for lead in ranked if lead.is_ranked]
+    unranked = [lead for lead in ranked if not lead.is_ranked]
+    return _Ranked(leads, unranked, rank_within(within, leads, unranked, ceilings))
 
 
 def _choose_small(small: Sequence[Lead], leads: Sequence[Lead]) -> list[Lead]:
@@ -177,10 +194,12 @@ def limit(leads: Sequence[Lead], ceilings: Sequence[Ceiling], least_share: float
     return sorted((lead for lead in limited if lead.rest >= least_share), key=lambda lead: -lead.rest)
 
 
-def explain(found: Sequence[Lead], least_share: float, known: Sequence[Lead] = ()) -> list[Lead]:
+def explain(
+    found: Sequence[Lead], least_share: float, known: Sequence[Lead] = (), *, large_rest: float = LARGE_REST
+) -> list[Lead]:
     """Subtract from each finding what others of its topics with more detail explain, and drop explained symptoms.
 
-    `known` are findings that explain others and are not returned.
+    `known` are findings that explain others and are not returned. Of a cause, a rest of `large_rest` is not dropped.
     """
     leads: list[Lead] = []
     for detail in sorted({lead.detail for lead in found}, reverse=True):
@@ -192,7 +211,7 @@ def explain(found: Sequence[Lead], least_share: float, known: Sequence[Lead] = (
             rest = lead.share - sum(explained[topic] for topic in lead.topics)
             needed = (1 - MOST_EXPLAINED) * lead.share
             if lead.detail > 0 and "waiting" not in lead.topics:  # idle time and waiting for other ranks name no cause
-                needed = min(LARGE_REST, needed)
+                needed = min(large_rest, needed)
             if lead.detail == detail and rest >= max(least_share, needed):
                 leads.append(replace(lead, unexplained=rest, rest=rest))
     return sorted(leads, key=lambda lead: -lead.rest)
