@@ -12,7 +12,7 @@ from tests.properties import examples
 from tracelab.compare import notes
 from tracelab.compare.gates import FAILED, PASSED, UNDECIDED, Gate, check_gate, parse_gate
 from tracelab.compare.metrics import spell_verdict
-from tracelab.compare.sentences import gate_sentence
+from tracelab.compare.sentences import format_change, gate_sentence
 from tracelab.compare.verdicts import MetricRow, judge
 from tracelab.errors import UsageError
 
@@ -97,6 +97,14 @@ def test_effect_is_the_median_ratio_of_recordings() -> None:
     (row,) = judge(["step_time"], exact(100, 100, 100, 100), exact(110, 110, 110, 110))
     assert (row.effect, row.low, row.high) == tuple(pytest.approx(0.1) for _ in range(3))
     assert (row.base, row.candidate, row.p_value) == (100, 110, pytest.approx(2 / 70))
+
+
+@pytest.mark.parametrize(
+    ("candidate", "text"), [(9996, "0.0 %"), (10004, "0.0 %"), (9990, "−0.1 %"), (10010, "+0.1 %"), (0, "−10.00 µs")]
+)
+def test_a_change_that_rounds_to_0_has_no_sign(candidate: float, text: str) -> None:
+    (row,) = judge(["step_time"], exact(10_000), exact(candidate))
+    assert format_change(row) == text
 
 
 def test_metric_that_is_new_is_slower_by_its_time() -> None:

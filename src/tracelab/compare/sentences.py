@@ -213,8 +213,13 @@ def _signed_time(difference_ns: float) -> str:
 
 def _signed(metric: str, difference: float) -> str:
     """Return a difference of a metric with its sign and unit."""
-    sign = "+" if difference > 0 else "−"
-    return f"{sign}{format_scaled(round(abs(difference)), _quantity(metric))}"
+    return _prefix_sign(difference, format_scaled(round(abs(difference)), _quantity(metric)))
+
+
+def _prefix_sign(difference: float, text: str) -> str:
+    """Return the text of a difference with its sign; of one that rounds to 0 without."""
+    is_zero = not any(digit in text for digit in "123456789")
+    return text if is_zero else f"{'+' if difference > 0 else '−'}{text}"
 
 
 def _quantity(metric: str) -> Quantity:
@@ -407,7 +412,7 @@ def format_value(row: MetricRow, value: float) -> str:
 def format_difference(row: MetricRow) -> str:
     """Return the difference with its sign and unit."""
     difference = row.candidate - row.base if 0 in (row.base, row.candidate) else row.difference
-    return f"{'+' if difference > 0 else '−'}{format_value(row, abs(difference))}"
+    return _prefix_sign(difference, format_value(row, abs(difference)))
 
 
 def format_change(row: MetricRow) -> str:
@@ -424,10 +429,7 @@ def _interval_cells(row: MetricRow) -> str:
     if row.low is not None and row.high is not None:
         return f"{_signed_percent(row.low)} to {_signed_percent(row.high)}"
     if row.difference_low is not None and row.difference_high is not None:
-        ends = [
-            f"{'+' if each > 0 else '−' if each < 0 else ''}{format_value(row, abs(each))}"
-            for each in (row.difference_low, row.difference_high)
-        ]
+        ends = [_prefix_sign(each, format_value(row, abs(each))) for each in (row.difference_low, row.difference_high)]
         return f"{ends[0]} to {ends[1]}"
     return ""
 
@@ -441,7 +443,7 @@ def _size(row: MetricRow) -> str:
 
 
 def _signed_percent(ratio: float) -> str:
-    return ("+" if ratio > 0 else "−" if ratio < 0 else "") + _percent(abs(ratio))
+    return _prefix_sign(ratio, _percent(abs(ratio)))
 
 
 def _percent(ratio: float) -> str:
