@@ -145,6 +145,18 @@ def test_exposed_time_that_only_makes_a_gpu_wait_for_its_host_costs_nothing(foun
     assert "Of the exposed communication and copies, a part of 21.9 % of the measured time cannot be" in run.balance
 
 
+def test_a_wait_that_the_loader_explains_has_no_details_of_the_whole(
+    found: dict[str, RunSummary], second: list[RunSummary]
+) -> None:
+    """The loader explains 286.9 of 383.1 ms, and most of what passes before what aten::to launches."""
+    for run in (found["kineto_tb_plugin"], next(each for each in second if each.run == "nw0b")):
+        loader, host, _ = map(plain_text, (each.sentence for each in run.leads))
+        assert "All 6 steps wait for data" in loader
+        assert "5 steps lose" in loader
+        assert host.startswith("The GPU waits for the host for ")
+        assert " of its window. It costs " in host
+
+
 def test_layout_conversions_beside_convolutions_name_channels_last(found: dict[str, RunSummary]) -> None:
     """Of 660.6 ms: 633 kernels nchwToNhwc and nhwcToNchw of 15.12 ms."""
     (layouts,) = (each for each in found["nccl_data"].leads if "NCHW" in each.sentence)

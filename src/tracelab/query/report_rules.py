@@ -163,6 +163,14 @@ class Finding:
         others = f"({self.cost.rows}) and ({self.cost.ns}) > 0 and not coalesce(({self.when}), false)"
         return replace(self, when=others, rule=self.when)
 
+    def without_details(self) -> "Finding":
+        """Return the finding without the clauses of its sentences that state where most of the time is lost."""
+        text, every = (
+            each and CLAUSE.sub(lambda clause: clause[0] if f"{{{WHERE}}}" in clause[0] else "", each)
+            for each in (self.text, self.every)
+        )
+        return replace(self, text=text or self.text, every=every)
+
     @property
     def figures(self) -> tuple[str, ...]:
         """The columns whose values the sentence has."""

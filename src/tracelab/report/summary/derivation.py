@@ -6,6 +6,7 @@ from dataclasses import replace
 from tracelab.output.labels import Quantity, format_scaled
 from tracelab.report.summary.lead import Ceiling, Gain, Lead, list_findings, list_single, plain_text
 
+_MOST_EXPLAINED = 0.5
 _SAME_SHARE = 0.0005
 """Shares that differ by less look the same."""
 
@@ -35,7 +36,7 @@ def _consequences(lead: Lead) -> list[Lead]:
 
 def _head(lead: Lead, leads: Sequence[Lead], ceilings: Sequence[Ceiling], unranked: Sequence[Lead]) -> Iterator[str]:
     """Yield the cause that costs most of a finding, what it costs, and which finding has its other costs."""
-    yield lead.sentence
+    yield lead.brief if lead.brief and lead.unexplained < _MOST_EXPLAINED * lead.share else lead.sentence
     joined = _joined(lead)
     if joined:
         yield _joined_cost(lead, joined)

@@ -89,6 +89,8 @@ class Lead:
     """What it explains, its lesser causes, and how its cost is made, as HTML."""
     gain: Gain | None = None
     """What a replay without the loss gains; None where none answers."""
+    brief: str = ""
+    """The sentence without details, which are about all of `cost_ns`: for where other findings explain most of that."""
     slowdown: str = ""
     """How much recording slows steps of the run, in words, where the time that is lost includes that."""
     notes: tuple["Lead", ...] = ()

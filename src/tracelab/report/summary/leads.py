@@ -162,6 +162,7 @@ def _build_lead(
         rank=rank,
         step=row.get(finding.step),
         sentence=fill_finding(finding, context, at, report_of(query), checked),
+        brief=fill_finding(finding.without_details(), context, at, report_of(query), checked),
         advice=fill_sentence(finding.advice, context, at) if finding.advice else "",
         matching=matching,
         checked=checked,
