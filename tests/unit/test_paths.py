@@ -408,6 +408,12 @@ def test_kernels_that_copy_are_computing_kernels(
     }
 
 
+def test_a_change_of_rows_that_a_run_lacks_is_refused_with_their_class(memory: MemoryStore) -> None:
+    memory.filled({"kernels": [kernel(0, 0, 10, name="gemm", pid=1)]})
+    (reason,) = {row["reason"] for row in memory.query("what_if", change="no_data_waits").to_pylist()}
+    assert reason == "no_data_waits is about rows of class data_loader, and the run, step or scope has none"
+
+
 def test_a_call_that_returns_before_its_row_starts_waits_for_it_in_a_replay(memory: MemoryStore) -> None:
     """By the device's clock the copy starts 4 us after the call that waits for it returns.
 

@@ -26,9 +26,8 @@ from tracelab.paths.walk import Path, Window, class_names, classify, row_classes
 from tracelab.paths.windows import find_windows, start_within, walk_windows, window_ns
 
 Params = Mapping[str, str | int | float | bool | None]
-NO_FILTERS: Params = dict.fromkeys(
-    ("change", "factor", "class", "op", "kernel", "layer", "module", "of_rank", "collective", "step")
-)
+_FILTERS = ("class", "op", "kernel", "layer", "module", "of_rank", "collective")
+NO_FILTERS: Params = dict.fromkeys(("change", "factor", *_FILTERS, "step"))
 
 LARGEST_ERROR_RATIO = 0.01
 """A replay without a change that misses the recorded window by more proves nothing."""
@@ -237,6 +236,8 @@ def refuse_change(params: Params, relations: Relations, chosen: Chosen, classes:
     if params["class"] is not None and not _wanted_classes(classes, params).any():
         others = ", ".join(sorted({*classes, *_GROUPS} - {"unknown"}))
         return f"no row is of class {params['class']}; choose one of {others}"
+    if not chosen.count and change in CLASSES_OF_CHANGES and not any(params[name] is not None for name in _FILTERS):
+        return f"{change} is about rows of class {CLASSES_OF_CHANGES[str(change)]}, and the run, step or scope has none"
     if change is not None and not chosen.count:
         return "no row is of this class, name, op, layer, module, rank, collective, step and scope"
     return None
