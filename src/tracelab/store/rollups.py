@@ -301,5 +301,5 @@ def _merge(folder: Path, names: Sequence[str], runs: Sequence[_Run]) -> tuple[Pa
     if merged is None:
         return None, []
     for segment in every:
-        shutil.rmtree(segment.folder, ignore_errors=True)
+        discard_segment(segment.folder)
     return merged, [segment.folder for segment in every]
