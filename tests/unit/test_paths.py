@@ -22,8 +22,10 @@ from tracelab.paths.replay import Replay, no_change, replay
 from tracelab.paths.scope import PathScope
 from tracelab.paths.threads import SILENT, divide_threads, enclosing_rows
 from tracelab.paths.walk import NodePath, Window, divide_path, find_path, whole_window
+from tracelab.paths.what_if import SHORT_GAP_NS
 from tracelab.paths.windows import find_windows, start_within, walk_windows
 from tracelab.paths.work import ChangedWork, own_times
+from tracelab.query.library import library
 
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -477,3 +479,8 @@ def test_arrow_allocates_as_numpy_does_within_the_block_alone() -> None:
         assert pa.default_memory_pool().backend_name == "system"
         raise ValueError("within")
     assert pa.default_memory_pool().backend_name == outside
+
+
+def test_a_short_gap_is_what_idle_causes_calls_overhead() -> None:
+    (default,) = [each.default for each in library()["idle_causes"].params if each.name == "min_gap_ns"]
+    assert default == SHORT_GAP_NS
