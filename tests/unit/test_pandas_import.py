@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +21,23 @@ def test_commands_import_no_pandas(arguments: list[str], *, is_imported: bool) -
     modules = {line.rpartition("|")[2].strip() for line in imports}
     assert "pyarrow.lib" in modules
     assert ("pandas.core" in modules) == is_imported
+
+
+def test_keeping_and_reading_rows_of_runs_imports_no_pandas(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    code = """if True:
+        import sys
+        from pathlib import Path
+        import pyarrow as pa
+        from tracelab.paths.columns import nullable_column
+        from tracelab.store import rollups
+        folder = Path(sys.argv[1])
+        written = rollups.write_segment(folder / "ab", {"rows": pa.table({"a": nullable_column([1])})}, {"run": "key"})
+        (segment,) = rollups.list_segments(folder)
+        print(segment.keys, rollups.read_rows(written / "rows.parquet").to_pydict(), "pandas" in sys.modules)
+    """
+    printed = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True).stdout
+    assert printed == "{'run': 'key'} {'a': [1]} False\n"
 
 
 def test_a_summary_imports_nothing_that_draws() -> None:

@@ -1,6 +1,8 @@
 """What every query file promises: a complete header, and an answer that is what the header says."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -344,6 +346,16 @@ def test_a_setting_that_no_run_has_is_answered_with_those_there_are(tmp_path: Pa
 
 def test_an_empty_answer_of_rows_that_exist_is_an_answer(store: Path) -> None:
     assert Lab(store).run_query(library.find("kernel_summary"), {"rank": 0, "top": 0}).num_rows == 0
+
+
+def test_finding_a_query_parses_no_other() -> None:
+    code = (
+        "from tracelab.query import library; library.find('mfu'); print(library.shipped.cache_info().currsize)\n"
+        "print(library.variants_of('mfu'), library.shipped.cache_info().currsize)"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    named_by_tools = {name for name, query in library.library().items() if query.like}
+    assert printed == f"1\n{{}} {1 + len(named_by_tools)}\n"
 
 
 def test_unknown_query_names_the_nearest() -> None:

@@ -42,7 +42,7 @@ class QueryGroup(click.Group):
         """Return the names of the library's queries."""
         from tracelab.query import library
 
-        return list(library.library())
+        return list(library.names())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Make the command of one query."""
@@ -71,10 +71,10 @@ class QueryCommand(click.Command):
     """One query: its parameters are options, its columns a section of its help."""
 
     def __init__(self, query: "Query", tools: tuple[str, ...] | None = None) -> None:
-        from tracelab.query.library import is_shipped, variants
+        from tracelab.query.library import is_shipped, variants_of
 
         self.query = query
-        self.tools = tools if tools is not None else tuple(variants().get(query.name, {}) if is_shipped(query) else ())
+        self.tools = tools if tools is not None else tuple(variants_of(query.name) if is_shipped(query) else ())
         super().__init__(
             query.name,
             callback=partial(_run, query),
@@ -103,9 +103,9 @@ class QueryCommand(click.Command):
             raise click.UsageError(text, ctx) from error
 
     def _find_tools(self, option: str) -> list[str]:
-        from tracelab.query.library import variants
+        from tracelab.query.library import variants_of
 
-        by_tool = {tool: variants()[self.query.name][tool] for tool in self.tools if self.query.name in variants()}
+        by_tool = variants_of(self.query.name) if self.tools else {}
         return [tool for tool, query in by_tool.items() if option in map(_option_name, query.params)]
 
     def get_help(self, ctx: click.Context) -> str:
@@ -434,14 +434,14 @@ def _find_answerable(store: Path | None) -> tuple[set[str] | None, str]:
         return None, f"No query is marked: there is no store at {path}; ingest traces, or name one with --store."
     except TracelabError as error:
         return None, f"No query is marked: {error}"
-    return answerable, f"{_MARK} {path} has data for {len(answerable)} of {len(library.library())} queries."
+    return answerable, f"{_MARK} {path} has data for {len(answerable)} of {len(library.names())} queries."
 
 
 def _write_subjects(formatter: click.HelpFormatter, answerable: set[str] | None) -> None:
     """Write the queries with their titles under their subjects, each that can be answered with a mark."""
     from tracelab.query import library
 
-    widest = max(map(len, library.library()), default=0)
+    widest = max(map(len, library.names()), default=0)
     for title, queries in library.by_subject().items():
         with formatter.section(title):
             rows = [(f"{each.name:<{widest}}", library.title_with_tools(each.name)) for each in queries]

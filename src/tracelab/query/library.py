@@ -12,24 +12,47 @@ from tracelab.query.report_rules import SECTION_TITLES
 from tracelab.query.spec import Query, parse
 from tracelab.resources import QUERIES
 
+_LIKE = re.compile(r"^-- like\b", re.MULTILINE)
+
 
 @cache
+def names() -> tuple[str, ...]:
+    """The names of the queries that tracelab ships, in order: the files of the folder, without a registry."""
+    return tuple(sorted(path.stem for path in QUERIES.glob("*.sql")))
+
+
+@cache
+def shipped(name: str) -> Query:
+    """The query that tracelab ships under this name, one of `names`."""
+    return parse(QUERIES / f"{name}.sql")
+
+
 def library() -> dict[str, Query]:
-    """The queries that tracelab ships, by name: the files of the folder, without a registry."""
-    return {path.stem: parse(path) for path in sorted(QUERIES.glob("*.sql"))}
+    """The queries that tracelab ships, by name; to parse all takes as long as to open a store."""
+    return {name: shipped(name) for name in names()}
 
 
 @cache
 def variants() -> dict[str, dict[str, Query]]:
-    """By query and tool: the same query as that tool defines it.
+    """By query and tool: the same query as that tool defines it."""
+    return {name: by_tool for name in names() if (by_tool := variants_of(name))}
+
+
+@cache
+def variants_of(name: str) -> dict[str, Query]:
+    """By tool: a query of the library as that tool defines it.
 
     These are the files like/<tool>/<query>.sql, and the library's queries with `like` in their header.
     """
-    by_query: dict[str, dict[str, Query]] = {}
-    for each in [*map(_parse_variant, sorted(QUERIES.glob("like/*/*.sql"))), *library().values()]:
-        for tool, name in each.like.items():
-            by_query.setdefault(name, {})[tool] = each
-    return {name: dict(sorted(by_query[name].items())) for name in library() if name in by_query}
+    listed = [*map(_parse_variant, QUERIES.glob(f"like/*/{name}.sql")), *_equivalents()]
+    return dict(sorted({tool: each for each in listed for tool, of in each.like.items() if of == name}.items()))
+
+
+@cache
+def _equivalents() -> list[Query]:
+    """The queries of the library with `like` in their header."""
+    texts = {name: (QUERIES / f"{name}.sql").read_text(encoding="utf-8") for name in names()}
+    return [shipped(name) for name, text in texts.items() if _LIKE.search(text)]
 
 
 def _parse_variant(path: Path) -> Query:
@@ -39,8 +62,8 @@ def _parse_variant(path: Path) -> Query:
 
 def title_with_tools(name: str) -> str:
     """The title of a query of the library, and the tools that define it too."""
-    tools = variants().get(name)
-    return library()[name].title + (f"; --like {', '.join(tools)}" if tools else "")
+    tools = variants_of(name)
+    return shipped(name).title + (f"; --like {', '.join(tools)}" if tools else "")
 
 
 def by_subject() -> dict[str, list[Query]]:
@@ -54,8 +77,8 @@ def by_subject() -> dict[str, list[Query]]:
 
 def is_shipped(query: Query) -> bool:
     """Whether the query is of the library, not from a user's file."""
-    known = [library().get(query.name), *(variants().get(name, {}).get(tool) for tool, name in query.like.items())]
-    return query in known
+    own = [shipped(query.name)] if query.name in names() else []
+    return query in [*own, *(variants_of(name).get(tool) for tool, name in query.like.items() if name in names())]
 
 
 def find(name_or_path: str, like: str | None = None) -> Query:
@@ -63,7 +86,7 @@ def find(name_or_path: str, like: str | None = None) -> Query:
     query = _find(name_or_path)
     if like is None:
         return query
-    tools = variants().get(query.name, {}) if is_shipped(query) else {}
+    tools = variants_of(query.name) if is_shipped(query) and query.name in names() else {}
     if like in tools:
         return tools[like]
     if tools:
@@ -72,15 +95,14 @@ def find(name_or_path: str, like: str | None = None) -> Query:
 
 
 def _find(name_or_path: str) -> Query:
-    known = library()
-    if name_or_path in known:
-        return known[name_or_path]
+    if name_or_path in names():
+        return shipped(name_or_path)
     path = Path(name_or_path)
     if path.suffix == ".sql":
         if not path.is_file():
             raise UsageError(f"no file {path}; `tracelab query` lists the queries")
         return parse(path)
-    near = " or ".join(map(repr, _suggest(name_or_path, known)))
+    near = " or ".join(map(repr, _suggest(name_or_path, library())))
     raise UsageError(f"no query {name_or_path!r}; did you mean {near}? `tracelab query` lists them all")
 
 

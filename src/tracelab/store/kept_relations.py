@@ -16,7 +16,6 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tracelab import schema
 from tracelab.paths.columns import return_freed_memory
@@ -61,8 +60,7 @@ class KeptSegment:
         tables = {}
         try:
             for name in rollups.read_names(self.folder):
-                with pq.ParquetFile(self.folder / f"{name}.parquet") as file:  # without pandas
-                    tables[name] = file.read()
+                tables[name] = rollups.read_rows(self.folder / f"{name}.parquet")
         except (OSError, pa.ArrowException):  # removed since, or cut off by a crash of the machine
             return None
         return tables or None

@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 
 from tracelab import schema
 from tracelab.errors import StoreError
+from tracelab.paths.columns import text_column
 from tracelab.resources import QUERIES
 from tracelab.store import execution, remote, session
 from tracelab.store.files import StoreFiles, is_copy
@@ -177,7 +178,7 @@ def list_segments(folder: Path) -> list[_Segment]:
     segments = []
     for path in folder.glob("[0-9a-f]*"):
         try:
-            keys = pq.read_table(path / KEYS_FILE).to_pydict()
+            keys = read_rows(path / KEYS_FILE).to_pydict()
         except (OSError, pa.ArrowException):  # removed since, or cut off by a crash of the machine
             continue
         segments.append(_Segment(path, dict(zip(keys["run"], keys["key"], strict=True))))
@@ -214,10 +215,10 @@ def _batches(runs: Iterable[_Run]) -> Iterator[list[_Run]]:
 
 def _read_segment(segment: _Segment, names: Iterable[str]) -> Tables:
     """Read the tables of a segment, of its chosen runs alone."""
-    tables = {name: pq.read_table(segment.folder / f"{name}.parquet") for name in names}
+    tables = {name: read_rows(segment.folder / f"{name}.parquet") for name in names}
     if len(segment.runs) == len(segment.keys):
         return tables
-    chosen = pa.array(sorted(segment.runs), pa.string())
+    chosen = text_column(sorted(segment.runs))
     return {name: table.filter(pc.is_in(table.column("run"), chosen)) for name, table in tables.items()}
 
 
@@ -242,6 +243,13 @@ def discard_segment(folder: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
+def read_rows(path: Path) -> pa.Table:
+    """Read a table of a segment. Arrow's read_table imports pandas where that is installed."""
+    with pq.ParquetFile(path) as file:
+        rows: pa.Table = file.read()
+    return rows
+
+
 def read_names(folder: Path) -> list[str]:
     """Return the names of the tables that a segment was written with; raises OSError or ArrowException without them."""
     metadata = pq.read_schema(folder / KEYS_FILE).metadata or {}
@@ -251,7 +259,7 @@ def read_names(folder: Path) -> list[str]:
 def write_segment(target: Path, tables: Tables, keys: Mapping[str, str]) -> Path | None:
     """Write a segment aside and rename it; return None where the store cannot be written to, or has the segment."""
     staged = target.with_name(f".{uuid.uuid4().hex}")
-    listed = pa.table({"run": pa.array(list(keys), pa.string()), "key": pa.array(list(keys.values()), pa.string())})
+    listed = pa.table({"run": text_column(list(keys)), "key": text_column(list(keys.values()))})
     listed = listed.replace_schema_metadata({_TABLES: json.dumps(list(tables))})
     try:
         staged.mkdir(parents=True)

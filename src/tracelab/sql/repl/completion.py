@@ -125,11 +125,11 @@ def _complete_command(prefix: str, session_names: SessionNames) -> Iterator[Comp
         name, more, options = rest.partition(" ")
         if not more:
             yield from _completions_with_prefix({name: each.title for name, each in library.library().items()}, rest)
-        elif name in library.library():
-            tools = library.variants().get(name, {})
+        elif name in library.names():
+            tools = library.variants_of(name)
             queries = [each for tool, each in tools.items() if tool in options.split()]
             about = {"--like": f"the definition of {', '.join(tools)}"} if tools else {}
-            params = (queries[0] if queries else library.library()[name]).params
+            params = (queries[0] if queries else library.shipped(name)).params
             about |= {f"--{param.name.replace('_', '-')}": param.about for param in params}
             yield from _completions_with_prefix(about, options.rpartition(" ")[2])
 
