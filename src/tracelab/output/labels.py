@@ -158,13 +158,14 @@ _IDS = {
     *("graph_node", "sequence_number", "seq", "root", "peer", "frame", "parent_frame", "address", "launch", "event_id"),
     *("src_device", "dst_device", "epoch", "step", "repeat"),
 }
+_ID_ENDINGS = tuple(f"_{name}" for name in (*_INSTANTS, "step", "rank"))
 _DIGITS = 4
 
 
 def column_quantity(column: str) -> Quantity:
     """Return the quantity of a column. Instants count as ids: scaling a time of day in ns has no meaning."""
     name = column.lower()
-    if name in {*_IDS, *_INSTANTS} or name.endswith(tuple(f"_{instant}" for instant in _INSTANTS)):
+    if name in {*_IDS, *_INSTANTS} or (name.endswith(_ID_ENDINGS) and not name.endswith("_per_step")):
         return Quantity.ID
     for kind in (Quantity.DURATION, Quantity.BYTES, Quantity.RATIO):
         if name == kind.value or name.endswith(f"_{kind.value}"):
