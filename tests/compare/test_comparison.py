@@ -6,19 +6,22 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree
 
+import polars as pl
 import pytest
 from click.testing import CliRunner
 
 from tests.build import build_store
 from tests.compare.small_runs import Tables, recording, together, with_facts
 from tests.memory import MemoryStore
+from tests.stores import h200
 from tracelab.cli import main
 from tracelab.client import Lab
 from tracelab.compare import sentences, writers
 from tracelab.compare.comparability import NotComparableError
-from tracelab.compare.comparison import Comparison, Request, compare_source
+from tracelab.compare.comparison import Comparison, Request, compare_runs, compare_source
 from tracelab.compare.fetch import Source
 from tracelab.compare.gates import Gate, parse_gate
+from tracelab.compare.notes import describe_recording_costs
 from tracelab.compare.recordings import StepCounts, build_recordings
 from tracelab.errors import NoDataError, UsageError
 
@@ -280,6 +283,33 @@ def test_step_times_of_run_folders_suffice(memory: MemoryStore) -> None:
     memory.filled({"steps": steps})
     comparison = compare_source(Source(memory.con), Request(("a",), ("b",)))
     assert [(row.metric, row.base, row.candidate) for row in comparison.rows] == [("step_time", 700, 770)]
+
+
+def test_recorded_steps_that_a_profiler_slows_are_compared_with_the_others(shared_stores: Path) -> None:
+    """The others, by the run folders: of 11,851,904 and 11,441,280 ns the shorter one; with graphs 11,059,520."""
+    comparison = compare_runs(h200(shared_stores), Request(("transformer-bf16",), ("transformer-bf16-graphs",)))
+    assert comparison.warnings == (
+        "Recorded steps take 1.17 times as long in the base and 0.99 times as long in the candidate as other steps of "
+        "the same runs, waits for data left out: step time, idle time and ops on the CPU include what recording costs. "
+        "By these recorded steps the change is −17.8 %, by the others 11.44 ms → 11.06 ms (−3.3 %).",
+    )
+
+
+def test_what_recording_costs_a_side_may_be_unknown() -> None:
+    costs = pl.DataFrame(
+        {
+            "run": ["a", "b", "c"],
+            "recorded_ns": [150.0, 170.0, 100.0],
+            "other_ns": [100.0, 100.0, 100.0],
+            "is_slower": [True, True, False],
+        }
+    )
+    assert describe_recording_costs(costs, ["c"], ["d"]) == []
+    assert describe_recording_costs(costs, ["a", "b"], ["d"]) == [
+        "Recorded steps take 1.60 times as long in the base as other steps of the same runs, waits for data left out: "
+        "step time, idle time and ops on the CPU include what recording costs. How much it costs the candidate is not "
+        "known."
+    ]
 
 
 def test_first_and_last_of_the_steps_of_run_folders_do_not_count(memory: MemoryStore) -> None:

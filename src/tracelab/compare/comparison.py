@@ -196,7 +196,15 @@ def compare_source(source: fetch.Source, request: Request) -> Comparison:
         matching,
         tuple(replacements),
         tuple(check_gate(gate, rows, reason) for gate, reason in zip(request.gates, reasons, strict=True)),
-        (*unusable, *repeated, *notes.list_warnings(unit, matching, facts, rows[0].metric, sides)),
+        (
+            *(*unusable, *repeated),
+            *notes.list_warnings(unit, matching, facts, rows[0].metric, sides),
+            *(
+                notes.describe_recording_costs(source.recording_costs(), request.base, request.candidate)
+                if unit == RANGES
+                else []
+            ),
+        ),
         (
             *gated_kernels.describe_groups(groups),
             *notes.list_notes(unit, matching, facts, sides, rows),

@@ -79,6 +79,10 @@ class Source:
         """Fetch how long matrix products and convolutions of a run multiply in each precision, by kernel names."""
         return self._own("product_precisions")
 
+    def recording_costs(self) -> pl.DataFrame:
+        """Fetch how long steps of a run take while a profiler records, and otherwise, where its folder has both."""
+        return self._own("recording_costs")
+
     def kernel_classes(self) -> frozenset[str]:
         """Fetch the classes that a kernel may have, by the rules of the store."""
         classes = self._run(lambda: execution.fetch_table(self._con, _KERNEL_CLASSES))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import polars as pl
 
 from tracelab.compare import metrics
@@ -46,6 +47,32 @@ def list_warnings(unit: str, matching: Matching, facts: Sequence[FactRow], metri
                 "effects can be proven. Record on a machine without other jobs, or with fixed clocks."
             )
     return warnings
+
+
+def describe_recording_costs(costs: pl.DataFrame, base: Sequence[str], candidate: Sequence[str]) -> list[str]:
+    """Return by how much a profiler slows the compared steps of a side, and how steps compare that it did not record.
+
+    `costs` are rows of recording_costs() by run. Nothing where it slows no recording.
+    """
+    sides = {name: costs.filter(pl.col("run").is_in(runs)) for name, runs in (("base", base), ("candidate", candidate))}
+    if not any(side["is_slower"].any() for side in sides.values()):
+        return []
+    known = {name: side for name, side in sides.items() if side.height}
+    recorded, other = (
+        {name: float(np.median(side[column])) for name, side in known.items()} for column in ("recorded_ns", "other_ns")
+    )
+    factors = [f"{recorded[name] / other[name]:.2f} times as long in the {name}" for name in known]
+    first = f"Recorded steps take {' and '.join(factors)} as other steps of the same runs, waits for data left out"
+    included = "step time, idle time and ops on the CPU include what recording costs"
+    if len(known) < len(sides):
+        unknown = next(name for name in sides if name not in known)
+        return [f"{first}: {included}. How much it costs the {unknown} is not known."]
+    changes = [f"{100 * (each['candidate'] / each['base'] - 1):+.1f} %".replace("-", "−") for each in (recorded, other)]
+    values = " → ".join(format_scaled(round(other[name]), Quantity.DURATION) for name in sides)
+    return [
+        f"{first}: {included}. By these recorded steps the change is {changes[0]}, by the others {values} "
+        f"({changes[1]})."
+    ]
 
 
 def list_notes(
