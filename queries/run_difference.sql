@@ -53,14 +53,15 @@
 -- [report]
 -- section = "comparison"
 -- order = 1
+-- ok_text = "By their names, no kernel and no op differs by 1 % of the time of the first run or more."
 -- unknown = "How the work of the two runs differs is not known: no kernel of theirs was compared, and no op."
 -- [[report.findings]]
--- when = "case when section = 'kernels' then difference_ns <> 0 end"
+-- when = "case when section = 'kernels' then abs(difference_ns) >= greatest(1, 0.01 * coalesce((select max(before_each_ns) from answer where section = 'window'), 0)) when section = 'ops' and difference_ns is not null then false end"
 -- by = "abs(difference_ns)"
 -- text = "By their names, the largest difference between the kernels of the two runs is {name}: {difference_ns} per {per}[, from {before_each_ns}][ to {after_each_ns}]."
 -- advice = "See first whether the runs are comparable (section `comparability`); then look at that kernel's calls and shapes in both. `tracelab compare` also pairs kernels of different names."
 -- [[report.findings]]
--- when = "case when section = 'ops' then difference_ns <> 0 end"
+-- when = "case when section = 'ops' then abs(difference_ns) >= greatest(1, 0.01 * coalesce((select max(before_each_ns) from answer where section = 'window'), 0)) when section = 'kernels' and difference_ns is not null then false end"
 -- by = "abs(difference_ns)"
 -- text = "The largest difference between the ops of the two runs is {name}: {difference_ns} per {per}[, from {before_each_ns}][ to {after_each_ns}], without the ops inside it."
 -- advice = "See first whether the runs are comparable (section `comparability`); then compare that op's calls in op_summary of both."

@@ -72,6 +72,23 @@ def test_two_runs_are_compared_also_where_the_store_has_more(lab: Path) -> None:
     assert column(found, "gpu_breakdown", "run") == ["second", "first"]
 
 
+def test_two_runs_differ_in_kernels_where_one_takes_a_percent_more_of_the_time(tmp_path: Path) -> None:
+    """Of windows of 1,000 and 1,010 ns, a kernel of 100 ns takes 110, or 109, in the second run."""
+    texts = []
+    for more in (110, 109):
+        kernels = [
+            GPU | {"run": run, "name": name, "start_ns": start, "dur_ns": dur_ns}
+            for run, spent in (("a", 100), ("b", more))
+            for name, start, dur_ns in (("long", 0, 900), ("short", 900, spent))
+        ]
+        store = build_store(tmp_path / str(more), {"kernels": kernels})
+        texts.append(read(report_of(("run_difference",), store, ("a", "b"))).texts["run_difference"])
+    assert ["the kernels of the two runs is short: 10 ns per" in each.replace("\u00a0", " ") for each in texts] == [
+        *(True, False),
+    ]
+    assert ["no kernel and no op differs by 1 % of the time" in each for each in texts] == [False, True]
+
+
 def test_an_unknown_run_is_refused_with_the_nearest(lab: Path) -> None:
     with pytest.raises(NoDataError, match="no run 'frist'; nearest: first"):
         report(lab, ("frist",))
