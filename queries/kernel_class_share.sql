@@ -73,7 +73,7 @@
 -- [[report.findings]]
 -- when = "tf32_speedup_factor > 1 and fp32_product_ns > 0.05 * nullif(kernel_sum_ns, 0)"
 -- by = "fp32_product_ns"
--- cost = { ns = "floor(fp32_product_ns * (1 - 1 / tf32_speedup_factor))::bigint", rows = "tf32_speedup_factor > 1 and fp32_product_ns > 0", adds = true, topics = ["kernels"], detail = 1 }
+-- cost = { ns = "floor(fp32_product_ns * (1 - 1 / tf32_speedup_factor))::bigint", rows = "tf32_speedup_factor > 1 and fp32_product_ns > 0", adds = true, bound = true, topics = ["kernels"], detail = 1 }
 -- next = "kernel_summary"
 -- text = "[{where}: ]matrix products and convolutions in fp32, outside the tensor cores, take {fp32_product_ns of kernel_sum_ns} of the kernel time; in TF32 this GPU computes up to {tf32_speedup_factor} times as fast."
 -- every = "{where}: matrix products and convolutions in fp32, outside the tensor cores, take {fp32_product_ns of kernel_sum_ns} of the kernel time; in TF32 these GPUs compute up to {tf32_speedup_factor} times as fast."
@@ -95,7 +95,7 @@
 -- [[report.findings]]
 -- when = "class in ('elementwise', 'copy') and layout_ns = 0 and dur_ns > 0.2 * nullif(window_ns, 0)"
 -- by = "dur_ns"
--- cost = { ns = "dur_ns", rows = "class in ('elementwise', 'copy') and layout_ns = 0", adds = ["class"], topics = ["kernels"], detail = 1, ranked = false }
+-- cost = { ns = "dur_ns", rows = "class in ('elementwise', 'copy') and layout_ns = 0", adds = ["class"], bound = true, topics = ["kernels"], detail = 1, ranked = false }
 -- next = "op_kernels"
 -- text = "[{where}: ]{kernels} kernels of class {class} take {dur_ns of kernel_sum_ns} of the kernel time."
 -- every = "{where}: kernels of class {class} take {dur_ns of kernel_sum_ns} of the kernel time."

@@ -46,7 +46,7 @@
 -- text = "[{where}: ]communication takes {busy_ns of window_ns} of the window, and {exposed_ns of window_ns} while nothing computes[, most in {exposed_kind}][, worst in step {exposed_step}]."
 -- every = "{where}: communication takes {busy_ns of window_ns} of the windows, and {exposed_ns of window_ns} while nothing computes[, most in {exposed_kind}][, worst in step {exposed_step} of rank {rank}]."
 -- step = "exposed_step"
--- advice = "The second figure is what overlapping can gain; collective_summary has the collectives, and how much of them is waiting where the traces of all ranks are one run."
+-- advice = "Overlapping can gain at most the second figure; collective_summary has the collectives, and how much of them is waiting where the traces of all ranks are one run."
 -- ///
 with activity as not materialized (  -- each use reads only its own kinds and columns
     select run, source, rank, device, kind, start_ns, end_ns, dur_ns

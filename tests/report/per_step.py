@@ -1,4 +1,4 @@
-"""Check that the costs per step of a summary are the shares beside them of the step time that it shows."""
+"""Check that the costs per step of a summary are the shares beside them of the mean step that it shows."""
 
 import re
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ from tracelab.report.summary.summarize import RunSummary
 from tracelab.report.summary.text import summary_lines
 
 _NS = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9}
-_STEP = re.compile(r" and of (?:a step of|the) ([\d.,]+) (ns|µs|ms|s)\b")
-_COST = re.compile(r"(\d+\.\d) %(?: at most)?( by a replay)?(?:,| ·) ([\d.,]+) (ns|µs|ms|s) of a step")
+_STEP = re.compile(r" and of (?:a mean step of|the) ([\d.,]+) (ns|µs|ms|s)\b")
+_COST = re.compile(r"(\d+\.\d) %(?: at most)?( by a replay)?(?:,| ·) ([\d.,]+) (ns|µs|ms|s) a step\b")
 _HALF_DIGIT_OF_PERCENT = 5.01e-4
 _OF_FOUR_DIGITS = 1e-3
 """Shares have one digit behind the point of a percentage, and two times four digits each."""
@@ -22,7 +22,7 @@ _OF_FOUR_DIGITS = 1e-3
 
 def check_costs_per_step(summary: RunSummary) -> int:
     """Check the data, the text and the HTML of a run; return the number of findings with a cost per step."""
-    step_ns = next((each.value for each in summary.figures if each.name == "step time"), None)
+    step_ns = summary.step_ns
     rows = summary_rows([summary]).to_pylist()
     shares = [row for row in rows if row["kind"] != "figure" and row["unit"] == "ratio"]
     measured_ns = summary.measured_step_ns if step_ns else None

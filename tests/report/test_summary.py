@@ -26,7 +26,7 @@ from tracelab.report.page import Page
 from tracelab.report.summary import summarize as summarize_module
 from tracelab.report.summary.alike import join_alike
 from tracelab.report.summary.derivation import derive_shares
-from tracelab.report.summary.figures import compute_mfu
+from tracelab.report.summary.figures import compute_mfu, compute_step_time
 from tracelab.report.summary.html import MOST_WHOLE, render_summaries
 from tracelab.report.summary.lead import Ceiling, Gain, Lead, list_single, order_with_losses, plain_text
 from tracelab.report.summary.overview import group_by_lead
@@ -41,6 +41,7 @@ from tracelab.report.summary.text import (
     format_short,
     summary_lines,
 )
+from tracelab.report.windows import StepTime
 
 LEAST = 0.01
 
@@ -99,12 +100,28 @@ def test_what_is_left_of_a_cause_is_listed_where_it_costs_as_much_as_another_fin
 
 
 def test_a_larger_loss_of_unknown_cause_is_listed_in_its_place_without_a_number() -> None:
-    """The late start of 30 % is between findings of 40 and 20 %; a kernel of 50 % is no loss."""
+    """The late start of 30 % is between findings of 40 and 20 %; a kernel of 50 % is no loss, a bound of 45 % is."""
     leads = [lead("host", 0.4, 1, "host"), lead("late CPU", 0.2, 2, "waiting")]
-    notes = [lead("kernel", 0.5, 1, "kernels"), lead("start", 0.3, 2, "waiting"), lead("late", 0.1, 2, "waiting")]
+    copies = bounded("copies", 0.45)
+    notes = [
+        lead("kernel", 0.5, 1, "kernels"),
+        copies,
+        lead("start", 0.3, 2, "waiting"),
+        lead("late", 0.1, 2, "waiting"),
+    ]
     placed, others = order_with_losses(leads, notes)
-    assert [(number, each.sentence) for number, each in placed] == [(1, "host"), (None, "start"), (2, "late CPU")]
+    assert [(number, each.sentence) for number, each in placed] == [
+        *((None, "copies"), (1, "host"), (None, "start"), (2, "late CPU")),
+    ]
     assert [each.sentence for each in others] == ["kernel", "late"]
+    assert [format_recoverable(each) for each in (copies, leads[0])] == ["45.0 % at most", "40.0 %"]
+    assert [format_short(each) for each in (copies, leads[0])] == ["≤ 45.0 %", "40.0 %"]
+
+
+def bounded(name: str, share: float) -> Lead:
+    found = lead(name, share, 1, "kernels")
+    cost = replace(found.finding.cost, is_bound=True) if found.finding.cost else None
+    return replace(found, finding=replace(found.finding, cost=cost))
 
 
 def test_what_is_left_of_a_symptom_is_ranked_by_the_rest() -> None:
@@ -300,7 +317,7 @@ def test_a_run_on_the_cpu_has_figures_of_the_cpu(tmp_path: Path) -> None:
     text = " ".join(repr(Summaries([found])).split())
     assert (
         "as shares of 200 ns, the windows (first to last activity) of all ranks of the run on the CPU added up, and of "
-        "a step of 100 ns:"
+        "a mean step of 100 ns:"
     ) in text
 
 
@@ -560,9 +577,26 @@ def test_findings_are_ranked_by_what_a_step_gains_also_within_the_thresholds(job
 def test_costs_per_step_are_shares_of_the_step_time_also_where_the_windows_lack_steps(
     shared_stores: Path, job: RunSummary
 ) -> None:
-    """The GPU windows of alexnet-batch256 have 99.5 ms for each of its steps of 237.3 ms."""
+    """The GPU windows of alexnet-batch256 have 298.6 ms for its 3 steps, of which the one that counts has 237.3."""
     (windows,) = summarize(h200(shared_stores), ("alexnet-batch256",))
     assert [check_costs_per_step(each) >= 3 for each in (job, windows)] == [True, True]
+    assert windows.measured_step_ns == pytest.approx(298_629_000 / 3, rel=1e-5)
+    for lead in (each for each in windows.leads if not each.is_replayed and each.hidden == 0):
+        assert windows.cost_per_step_ns(lead.recoverable, is_of_whole_steps=False) == pytest.approx(
+            lead.cost_ns / 3, rel=1e-5
+        )
+
+
+def test_a_mean_step_is_of_steps_with_gpu_work_also_where_the_profiler_missed_that_of_others() -> None:
+    """Two ranks have 3 steps each; the first of both was recorded without its kernels."""
+    rows = [
+        {"rank": rank, "step_ns": step_ns, "left_out": left_out, "is_marked": True}
+        for rank in (0, 1)
+        for step_ns, left_out in ((900, "no_gpu_work"), (100 + rank, "first_or_last"), (200 + rank, None))
+    ]
+    assert compute_step_time(rows) == StepTime(step_ns=602 / 4, recorded_ns=602 / 2)
+    assert compute_step_time(rows[:1]) == StepTime(step_ns=900, recorded_ns=900)
+    assert compute_step_time([]) is None
 
 
 def test_elementwise_kernels_are_noted_for_what_fusing_saves_is_not_recorded(
@@ -722,7 +756,7 @@ def test_of_several_runs_each_has_its_end_and_a_second_finding_that_costs_much()
     shown = [*summary_lines([run, other, other, replace(other, run="t", leads=(bounded,))], 200)]
     assert "  ≤ 30.0 %  host" in shown
     assert (
-        '"≤" marks what a run gains at most, by a replay that leaves out more than the cause. Other shares are what'
+        '"≤" marks what a run gains or loses at most, such as by a replay that leaves out more than the cause. Other'
         in " ".join(shown)
     )
     within = replace(leads[0], finding=replace(leads[0].finding, when="b", rule="a"))

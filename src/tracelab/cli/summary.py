@@ -61,7 +61,7 @@ def command(
     its ranks, or of all steps). A symptom that a listed cause explains is not listed again. Where the query what_if
     can replay the run without a cause, such as a late rank, the share is what the run gains by that, and findings
     come in that order; "at most" where the replay removes more, such as all work of the CPU side. What a finding
-    costs per step is its share of the step time. Of more than three runs each has few lines. Of a store with more
+    costs per step is its share of the mean step. Of more than three runs each has few lines. Of a store with more
     than twelve those are listed that lose most to a cause, or whose step time is unlike that of runs with the same
     settings. With --all-findings each run is listed whole.
 

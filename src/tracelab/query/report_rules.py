@@ -104,6 +104,8 @@ class Cost:
     """The query whose finding is the cause: where that is ranked, this one is evidence of it and adds its time."""
     joins: bool = False
     """Whether the summary joins it with findings of its query about the same rank or by the same rule."""
+    is_bound: bool = False
+    """Whether the cost is an upper bound of the time that is lost."""
     opens: str | None = None
     """The query whose findings explain it: where they do, the details of the largest of them begin with it."""
 
@@ -313,7 +315,9 @@ def _parse_what_if(entry: object) -> WhatIf | None:
     return WhatIf(tuple((name, value) for name, value in table.items() if name != "without"), str(without))
 
 
-_COST_KEYS = frozenset({"ns", "of", "rows", "adds", "topics", "detail", "leads", "ranked", "adds_to", "joins", "opens"})
+_COST_KEYS = frozenset(
+    {"ns", "of", "rows", "adds", "topics", "detail", "leads", "ranked", "adds_to", "joins", "bound", "opens"}
+)
 
 
 def _parse_cost(entry: object, columns: Mapping[str, str]) -> Cost | None:
@@ -342,6 +346,7 @@ def _parse_cost(entry: object, columns: Mapping[str, str]) -> Cost | None:
         ranked=entry.get("ranked") is not False,
         adds_to=None if "adds_to" not in entry else str(entry["adds_to"]),
         joins=entry.get("joins") is True,
+        is_bound=entry.get("bound") is True,
         opens=None if "opens" not in entry else str(entry["opens"]),
     )
 

@@ -14,7 +14,7 @@ A query divides what the training loop measured, without a trace, by the steps o
 
 The run need not get shorter by the cost: by less where another wait takes the place of the lost time, by more where
 ranks wait one behind the other. The summary replays the run, as the query what_if does, and ranks by what it gains, or
-by the cost that this bounds (`report.summary.replays`). What a finding costs per step is its share of the step time.
+by the cost that this bounds (`report.summary.replays`). What a finding costs per step is its share of the mean step.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ ROW_COST, COST, ADDED, WHOLE, COST_SHARE, STEP, MEASURED_STEP, KEPT = (
     f"\x1b{name}" for name in ("row cost", "cost", "added", "whole", "cost share", "step", "measured step", "kept")
 )
 """Cost of the row in ns, that of the finding, the number of rows that it adds up, the measured time of the run, the
-recoverable cost's share of that, the step time of the run in ns, the part of that which the windows cover, and the
+recoverable cost's share of that, the mean step of the run in ns, the part of that which the windows cover, and the
 part of the cost that is recoverable."""
 OF = "\x1bof"
 """What the query measured of the run, such as its steps, where the share is of that; else NULL."""

@@ -213,4 +213,5 @@ def _amount(share: float, row: Mapping[str, Any], *, is_replayed: bool = False) 
     if step_ns is None:
         return of_run
     per_step_ns = round(share * step_ns)
-    return f"{of_run}, {render_value(format_scaled(per_step_ns, Quantity.DURATION), f'{per_step_ns} ns')} of a step"
+    per_step = render_value(format_scaled(per_step_ns, Quantity.DURATION), f"{per_step_ns} ns")
+    return f"{of_run}, {per_step} a step on average"

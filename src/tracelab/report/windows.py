@@ -1,6 +1,6 @@
 """Create the tables from which costs become shares.
 
-report.windows       the measured time of each run, of which costs are shares, and its step time
+report.windows       the measured time of each run, of which costs are shares, and its mean step
 report.recoverable   the part of exposed communication and copies without which the run would be shorter
 """
 
@@ -68,7 +68,10 @@ full join step_times as s using (run)
 
 @dataclass(frozen=True)
 class StepTime:
-    """The step time of a run, and how long all steps of a rank are that a trace marks; None where it marks none."""
+    """The mean step of a run, and how long all steps of a rank are that a trace marks; None where it marks none.
+
+    Steps without GPU work do not count where others have some: no window covers them.
+    """
 
     step_ns: float
     recorded_ns: float | None
@@ -76,10 +79,11 @@ class StepTime:
 
 @dataclass(frozen=True)
 class MeasuredTime:
-    """The measured time of a run, and the part of its step time that the windows cover; None where it has none."""
+    """The measured time of a run, its mean step, and the part of that which the windows cover; None where unknown."""
 
     window_ns: float | None
     step_ns: float | None
+    measured_step_ns: float | None
 
 
 def ensure_windows(con: duckdb.DuckDBPyConnection) -> None:
@@ -110,8 +114,8 @@ def create_windows(
     """Create both tables from the answers of gpu_breakdown, cpu_breakdown and recoverable_exposure, and step times.
 
     A row is a run: `window_ns` is the sum of the windows of its devices, without GPU activity that of the windows of
-    its ranks on the CPU, `step_ns` its step time in `steps`, `measured_step_ns` the part of that which the windows
-    cover, on average over all recorded steps, and `device_ns` the mean window. An answer of None has no rows;
+    its ranks on the CPU, `step_ns` its mean step in `steps`, `measured_step_ns` the part of that which the windows
+    cover, and `device_ns` the mean window. An answer of None has no rows;
     without an exposure all of it is recoverable.
     """
     con.execute("create schema if not exists report").fetchall()
@@ -134,8 +138,8 @@ def create_windows(
 
 def measured_times(con: duckdb.DuckDBPyConnection) -> dict[str, MeasuredTime]:
     """Return by run its measured time; runs without any have steps alone."""
-    rows = con.execute("select run, nullif(window_ns, 0), measured_step_ns from report.windows").fetchall()
-    return {run: MeasuredTime(window_ns, step_ns) for run, window_ns, step_ns in rows}
+    rows = con.execute("select run, nullif(window_ns, 0), step_ns, measured_step_ns from report.windows").fetchall()
+    return {run: MeasuredTime(*times) for run, *times in rows}
 
 
 def mean_windows_ns(con: duckdb.DuckDBPyConnection) -> dict[str, float]:

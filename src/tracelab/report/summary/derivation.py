@@ -45,8 +45,8 @@ def _head(lead: Lead, leads: Sequence[Lead], ceilings: Sequence[Ceiling], unrank
         yield from _cost(lead, less, is_consequence=lead not in leads)
     if lead.gain is not None and lead.is_replayed:
         yield describe_gain(lead, lead.gain)
-    if lead.slowdown:
-        yield f"The loss includes what recording costs: {lead.slowdown}, so that it is less without the profiler."
+    if lead.caveat:
+        yield lead.caveat
     if lead.part_of:
         yield f"That is part of {list_findings(lead.part_of)}."
     if lead.added == 1 and lead.rank is not None and "waiting" not in lead.topics:

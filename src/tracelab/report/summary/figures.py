@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tracelab.compare.left_out import LEFT_OUT
+from tracelab.compare.left_out import LEFT_OUT, NO_GPU_WORK
 from tracelab.output.labels import Quantity, format_scaled
 from tracelab.report.windows import StepTime
 
@@ -192,12 +192,14 @@ def describe_slowdown(rows: Rows) -> str:
 
 
 def compute_step_time(rows: Rows) -> StepTime | None:
-    """Return the step time of a run from its rows of STEPS, as the figure has it; None without steps."""
-    if not rows or not (step_ns := statistics.median(_count_steps(rows)[1])):
+    """Return the mean step of a run from its rows of STEPS, without steps that lack GPU work; None without steps."""
+    used = [row for row in rows if row["left_out"] != NO_GPU_WORK] or rows
+    recorded_ns = sum(row["step_ns"] or 0 for row in used)
+    if not recorded_ns:
         return None
-    ranks = len({row["rank"] for row in rows})
-    is_marked = all(row.get("is_marked", True) for row in rows)
-    return StepTime(step_ns, sum(row["step_ns"] or 0 for row in rows) / ranks if is_marked else None)
+    ranks = len({row["rank"] for row in used})
+    is_marked = all(row.get("is_marked", True) for row in used)
+    return StepTime(recorded_ns / len(used), recorded_ns / ranks if is_marked else None)
 
 
 def _count_steps(rows: Rows) -> tuple[Rows, list[float]]:
@@ -320,8 +322,10 @@ def _exposed_communication(rows: Rows, waits: Rows, exposure: Rows, *, is_scoped
     recoverable = share * recoverable_ns / exposed_ns if exposed_ns else share
     if share - recoverable >= _LEAST_UNKNOWN:
         note += (
-            f"; at most {format_share(recoverable)} can be saved: in the other {format_share(share - recoverable)} the "
-            "GPUs would wait for the CPU side anyway"
+            f"; at most {_format_small_share(recoverable)} can be saved: in the other "
+            f"{format_share(share - recoverable)} the GPUs would wait for the CPU side anyway"
+            if recoverable
+            else "; none of it can be saved: without it the GPUs would wait for the CPU side"
         )
     if all(row["wait_ns"] is None for row in waits):
         note += f"; how much of it is waiting is not known{_why_waits_are_unknown(waits)}"

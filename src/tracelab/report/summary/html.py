@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterator, Sequence
 
 from tracelab.report.html import escape_text, render_prose
-from tracelab.report.summary.figures import format_share
 from tracelab.report.summary.lead import Lead, largest_leads, order_with_losses
 from tracelab.report.summary.overview import Outlier, find_outliers, order_runs
 from tracelab.report.summary.summarize import RunSummary
@@ -107,7 +106,7 @@ def _render_run(
         yield f"<p>{escape_text(summary.balance)} {render_prose(summary.note)}</p>{_next_commands(summary)}"
         yield "</article>"
         return
-    yield f"<p>{describe_shares(summary)}:</p>"
+    yield f"<p>{describe_shares(summary, [*summary.leads, *summary.unranked])}:</p>"
     drawn_run = summary.run if is_drawn else None
     rendered = [
         _render_lead(number, lead, summary, drawn_run, on_page=on_page) for number, lead in enumerate(summary.leads, 1)
@@ -129,7 +128,7 @@ def _render_unranked(leads: Sequence[Lead]) -> str:
 
 
 def _describe_unranked(lead: Lead) -> str:
-    return f"Not ranked, {format_share(lead.rest)}: {lead.sentence} <span class=advice>{lead.advice}</span>"
+    return f"Not ranked, {format_recoverable(lead)}: {lead.sentence} <span class=advice>{lead.advice}</span>"
 
 
 def _next_commands(summary: RunSummary) -> str:

@@ -91,8 +91,8 @@ class Lead:
     """What a replay without the loss gains; None where none answers."""
     brief: str = ""
     """The sentence without details, which are about all of `cost_ns`: for where other findings explain most of that."""
-    slowdown: str = ""
-    """How much recording slows steps of the run, in words, where the time that is lost includes that."""
+    caveat: str = ""
+    """A sentence about what the time that is lost includes, such as what recording costs."""
     notes: tuple["Lead", ...] = ()
     """Findings about its rank that are not ranked: its text has them."""
 
@@ -126,6 +126,11 @@ class Lead:
     def has_bound(self) -> bool:
         """Return whether `recoverable` is the bound of a replay."""
         return self.is_replayed and self.is_bounded
+
+    @property
+    def is_at_most(self) -> bool:
+        """Return whether `recoverable` is an upper bound: of a replay, or of the time that is lost."""
+        return self.has_bound or (not self.is_replayed and self.finding.cost is not None and self.finding.cost.is_bound)
 
     @property
     def is_of_whole_steps(self) -> bool:
@@ -197,13 +202,14 @@ def largest_leads(leads: Sequence[Lead]) -> list[Lead]:
 def order_with_losses(
     leads: Sequence[Lead], unranked: Sequence[Lead]
 ) -> tuple[list[tuple[int | None, Lead]], list[Lead]]:
-    """Return the leads with their numbers, each larger loss of unknown cause among them without one; and other notes.
+    """Return the leads with their numbers, each larger loss without one among them; and other notes.
 
-    A late start that a recording does not explain can cost more than what has a number. Notes of the leads are in none.
+    Without a number are losses of unknown cause, such as a late start that no recording explains, and time in which
+    kernels compute where its cost is a bound of a loss. Notes of the leads are in none.
     """
     stated = {(note.query, note.finding, note.rank) for lead in leads for note in lead.notes}
     unranked = [each for each in unranked if (each.query, each.finding, each.rank) not in stated]
-    losses = [each for each in unranked if not COMPUTING_TOPICS & set(each.topics)]
+    losses = [each for each in unranked if each.is_at_most or not COMPUTING_TOPICS & set(each.topics)]
     placed: list[tuple[int | None, Lead]] = []
     for number, lead in enumerate(leads, 1):
         while losses and losses[0].rest > lead.recoverable:

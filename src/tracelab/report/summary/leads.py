@@ -24,9 +24,12 @@ from tracelab.report.summary.ranking import rank_leads
 from tracelab.report.summary.replays import change_of, replay_leads
 from tracelab.report.windows import mean_windows_ns
 from tracelab.store import execution
+from tracelab.store.scope.start_up import StartUp
 
 _SLOWED_TOPICS = frozenset({"host", "launches", "dependency"})
 """What time is lost to where recording makes the CPU side slower: waits for launches, and for synchronizations."""
+_LARGE_PART = 0.5
+"""A finding names the start of a program that may be this part of its time."""
 _COMPARES_RANKS = frozenset({"rank_balance"})
 """Queries that compare the ranks of a run, so that the row of one rank alone shows little."""
 
@@ -36,11 +39,13 @@ def find_leads(
     answers: Mapping[str, tuple[Query, pa.Table]],
     ceilings: Mapping[str, Sequence[Ceiling]],
     slowdowns: Mapping[str, str],
+    start_ups: Mapping[str, StartUp],
 ) -> dict[str, FoundLeads]:
     """Return by run the findings that cost at least the least share, the largest rest first, and count the others.
 
     `ceilings` bound by run what findings of some topics cost together: waiting that computing hides costs nothing.
-    `slowdowns` have by run how much recording slows its steps: findings about a late CPU side state it.
+    `slowdowns` have by run how much recording slows its steps, and `start_ups` how long its GPUs do little at first:
+    findings about a late CPU side state it.
     Findings within the thresholds of their rules are among them and change no share of the others. Runs without any
     finding are left out.
     """
@@ -57,7 +62,7 @@ def find_leads(
         for finding in _select_costly(session, leading):
             leads, few = _leads_of(session, query, finding, table, devices_ns)
             for run, found in leads:
-                each = replace(found, slowdown=slowdowns.get(run, "") if _SLOWED_TOPICS & set(found.topics) else "")
+                each = replace(found, caveat=_describe_caveat(found, slowdowns.get(run), start_ups.get(run)))
                 (small if each.share < LEAST_SHARE else ruled if finding.rule is None else within)[run].append(each)
             below += few
         session.con.unregister("answer")
@@ -72,6 +77,17 @@ def find_leads(
         )
         for run in {*ruled, *within, *below}
     }
+
+
+def _describe_caveat(lead: Lead, slowdown: str | None, start_up: StartUp | None) -> str:
+    """Return what time that is lost to a late CPU side includes: what recording costs, or the start of a program."""
+    if not _SLOWED_TOPICS & set(lead.topics):
+        return ""
+    if slowdown:
+        return f"The loss includes what recording costs: {slowdown}, so that it is less without the profiler."
+    if start_up and start_up.start_up_ns >= _LARGE_PART * lead.cost_ns:
+        return f"Up to {start_up.describe(round(lead.cost_ns))}."
+    return ""
 
 
 def _select_costly(session: ReportSession, findings: Sequence[Finding]) -> list[Finding]:

@@ -39,11 +39,11 @@ def summary_rows(summaries: Sequence[RunSummary]) -> pa.Table:
     is the query, `lost_ratio` the share of the run's measured time that is lost to it, `gain_ns` how much shorter a
     replay of the run is without it, `value` that gain as a share of the recording, without a replay `lost_ratio`, of a
     replay that removes more than the finding (`WhatIf.is_bound`) the smaller of both, with `is_bound` where that is the
-    gain,
-    `step_ns` what that is per step, `text` the sentence, `note` the advice, `next` the command that shows more,
-    and `what_if` the one that replays the run without the loss, where there is one; `details` are what the finding
-    explains and its lesser causes, and `figures` the command that shows the figures of `text`. The note `program_start`
-    has the length of the recorded start of a program as `value`, and whether the figures include it as `text`.
+    gain, or where the cost is a bound itself, `step_ns` what that is per step, `text` the sentence, `note` the advice,
+    `next` the command that shows more, and `what_if` the one that replays the run without the loss, where there is one;
+    `details` are what the finding explains and its lesser causes, and `figures` the command that shows the figures of
+    `text`. The note `program_start` has the length of the recorded start of a program as `value`, and whether the
+    figures include it as `text`.
     """
     rows: list[dict[str, object]] = []
     for each in summaries:
@@ -91,7 +91,7 @@ def summary_rows(summaries: Sequence[RunSummary]) -> pa.Table:
                 "figures": lead.figures_command,
                 "lost_ratio": lead.own_rest if kind == "part" else lead.rest,
                 "gain_ns": lead.gain.gain_ns if lead.gain and kind == "finding" else None,
-                "is_bound": lead.has_bound if kind == "finding" else None,
+                "is_bound": lead.is_at_most if kind in ("finding", "note") else None,
             }
             for kind, value, lead in _list_leads(each)
         ]

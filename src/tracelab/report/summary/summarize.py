@@ -73,7 +73,7 @@ class RunSummary:
     has_all: bool = False
     """Whether a list of the findings is whole."""
     step_ns: float | None = None
-    """The step time, of which shares of replays and of whole steps are costs per step; None without steps."""
+    """The mean step, of which shares of replays and of whole steps are costs per step; None without steps."""
     next_commands: tuple[str, ...] = ()
     """What shows more where there is no finding."""
     settings: Hashable | None = None
@@ -91,7 +91,7 @@ class RunSummary:
     ended: tuple[str, ...] = ()
     """A status other than ok, and how the recording differs from the request; `description` has it, too."""
     measured_step_ns: float | None = None
-    """The part of the step time that the windows cover, of which a share of the measured time is a cost per step."""
+    """The part of the mean step that the windows cover, of which a share of the measured time is a cost per step."""
 
     def cost_per_step_ns(self, share: float, *, is_of_whole_steps: bool) -> int | None:
         """Return what a share of the measured time, or of whole steps, is per step; None without steps."""
@@ -178,8 +178,9 @@ def summarize_answers(
     create_windows(session.con, gpus, cpus, step_times, exposure)
     losses = {run: compute_losses(rows) for run, rows in of_runs.items()}
     ceilings = {run: each.ceilings for run, each in losses.items()}
-    found = find_leads(session, known, ceilings, {run: describe_slowdown(rows[STEPS]) for run, rows in of_runs.items()})
     start_ups = find_start_ups(session.con, [run for run in session.run_names if not of_runs.get(run, {}).get(STEPS)])
+    slowdowns = {run: describe_slowdown(rows[STEPS]) for run, rows in of_runs.items()}
+    found = find_leads(session, known, ceilings, slowdowns, start_ups)
     times = measured_times(session.con)
     summaries = [
         _summarize_run(
@@ -188,7 +189,7 @@ def summarize_answers(
             of_runs.get(run, {}),
             missing,
             found.get(run, FoundLeads((), 0)),
-            times.get(run, MeasuredTime(None, None)),
+            times.get(run, MeasuredTime(None, None, None)),
             start_up=start_ups.get(run),
         )
         for run in session.run_names
@@ -258,7 +259,7 @@ def _summarize_run(
     balance = describe_balance(compute_losses(answers), found)
     return RunSummary(
         *(run, description, tuple(figures), work, found.leads, note),
-        *(measured.window_ns, balance, session.all_findings, figures[0].value),
+        *(measured.window_ns, balance, session.all_findings, measured.step_ns),
         next_commands=following,
         commands=session.commands,
         unranked=found.unranked,
@@ -266,7 +267,7 @@ def _summarize_run(
         start_ns=start_ns,
         lacks_start=lacks_start,
         ended=ended,
-        measured_step_ns=measured.step_ns,
+        measured_step_ns=measured.measured_step_ns,
     )
 
 

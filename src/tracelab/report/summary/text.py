@@ -204,9 +204,9 @@ def _run_lines(summary: RunSummary, width: int, most_leads: int | None) -> Itera
         yield from _wrap(summary.balance, width, "")
         yield from _note_lines(summary, width, "")
         return
-    yield from _wrap(f"{describe_shares(summary)}:", width, "")
     listed = summary.leads[:most_leads]
     placed, notes = order_with_losses(listed, summary.unranked)
+    yield from _wrap(f"{describe_shares(summary, [*listed, *summary.unranked])}:", width, "")
     for number, lead in placed:
         if number is None:
             yield ""
@@ -227,17 +227,19 @@ def _unranked_lines(leads: Sequence[Lead], width: int) -> Iterator[str]:
 
 
 def _describe_unranked(lead: Lead) -> str:
-    return f"Not ranked, {format_share(lead.rest)}: {plain_text(lead.sentence)} {plain_text(lead.advice)}".strip()
+    return f"Not ranked, {format_recoverable(lead)}: {plain_text(lead.sentence)} {plain_text(lead.advice)}".strip()
 
 
-def describe_shares(summary: RunSummary) -> str:
-    """Return what the shares of findings are: of which time, and whether replays of the run have some of them."""
-    meaning = ""
-    if any(lead.is_replayed for lead in summary.leads):
-        bound = ', "at most" where the replay leaves out more than that' * any(lead.has_bound for lead in summary.leads)
+def describe_shares(summary: RunSummary, listed: Sequence[Lead]) -> str:
+    """Return what the shares of the listed findings are: of which time, and whether they are of replays, or bounds."""
+    is_bound = any(lead.is_at_most and not lead.is_replayed for lead in listed)
+    meaning = '. "At most" marks an upper bound of what is lost' * is_bound
+    loss = ', or with "at most" a bound of that' * is_bound
+    if any(lead.is_replayed for lead in listed):
+        bound = ', "at most" where the replay leaves out more than that' * any(lead.has_bound for lead in listed)
         meaning = (
             f'. "By a replay" is how much shorter the run gets without the cause{bound}. Other shares are the GPU time '
-            "that is lost to it; the run may gain less"
+            f"that is lost to it{loss}; the run may gain less"
         )
     return f"What costs most, as shares of {describe_measured_time(summary)}{meaning}"
 
@@ -255,9 +257,9 @@ def _describe_step(summary: RunSummary) -> str:
         return ""
     step, measured = (_time(each) for each in (summary.step_ns, summary.measured_step_ns))
     if measured == step:
-        return f", and of a step of {step}"
+        return f", and of a mean step of {step}"
     whole = f" (by a replay, of all {step})" if any(lead.is_of_whole_steps for lead in summary.leads) else ""
-    return f", and of the {measured} of a step that the windows cover{whole}"
+    return f", and of the {measured} of a mean step that the windows cover{whole}"
 
 
 def _time(ns: float) -> str:
@@ -265,23 +267,24 @@ def _time(ns: float) -> str:
 
 
 def format_recoverable(lead: Lead) -> str:
-    """Return the share of a finding, and whether a replay has or bounds it."""
-    replayed = f"{' at most' * lead.is_bounded} by a replay" * lead.is_replayed
-    return f"{format_share(lead.recoverable)}{replayed}"
+    """Return the share of a finding, whether it is a bound, and whether a replay has it."""
+    return f"{format_share(lead.recoverable)}{' at most' * lead.is_at_most}{' by a replay' * lead.is_replayed}"
 
 
 def format_short(lead: Lead) -> str:
-    """Return the share of a finding in a list of several runs, with ≤ before the bound of a replay."""
-    return f"{'≤ ' * lead.has_bound}{format_share(lead.recoverable)}"
+    """Return the share of a finding in a list of several runs, with ≤ before a bound."""
+    return f"{'≤ ' * lead.is_at_most}{format_share(lead.recoverable)}"
 
 
 def explain_short(summaries: Sequence[RunSummary]) -> str:
     """Return what shares of findings of several runs are; empty where no replay has one."""
-    shown = [lead for each in summaries for lead in largest_leads(each.leads) if lead.is_replayed]
+    leads = [lead for each in summaries for lead in largest_leads(each.leads)]
+    shown = [lead for lead in leads if lead.is_replayed or lead.is_at_most]
     if not shown:
         return ""
-    bound = '"≤" marks what a run gains at most, by a replay that leaves out more than the cause. ' * any(
-        lead.has_bound for lead in shown
+    bound = (
+        '"≤" marks what a run gains or loses at most, such as by a replay that leaves out more than the cause. '
+        * any(lead.is_at_most for lead in leads)
     )
     kinds = "Other shares are" if bound else "Shares are"
     return (
@@ -293,7 +296,7 @@ def explain_short(summaries: Sequence[RunSummary]) -> str:
 def format_per_step(lead: Lead, summary: RunSummary) -> str:
     """Return what a finding costs per step; empty without steps."""
     cost_ns = summary.cost_per_step_ns(lead.recoverable, is_of_whole_steps=lead.is_of_whole_steps)
-    return "" if cost_ns is None else f"{_time(cost_ns)} of a step"
+    return "" if cost_ns is None else f"{_time(cost_ns)} a step"
 
 
 def _lead_lines(number: int, lead: Lead, summary: RunSummary, width: int) -> Iterator[str]:

@@ -30,6 +30,11 @@ class StartUp:
         waited, windows = (format_scaled(each, Quantity.DURATION) for each in (self.start_up_ns, self.window_ns))
         return f"{waited} of {windows} ({100 * self.start_up_ns / self.window_ns:.1f} %)"
 
+    def describe(self, lost_ns: int) -> str:
+        """Return how much of a loss may be before the work begins, in words."""
+        amount = format_scaled(min(lost_ns, self.start_up_ns), Quantity.DURATION)
+        return f"{amount} of the loss precede the first 1 % of the GPUs' work, as while a program starts or waits"
+
     @property
     def sentence(self) -> str:
         """Return what the figures of a run include, and how to leave it out."""
