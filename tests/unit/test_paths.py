@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 
 from tests.memory import MemoryStore
 from tests.properties import examples
@@ -194,6 +194,12 @@ def test_a_window_between_two_times_has_the_path_of_the_whole_recording(
 
 
 @given(rows=any_run(), begin=st.integers(0, 84), length=st.integers(1, 84), factor=st.sampled_from([0.0, 0.4]))
+@example(  # its launch was not recorded
+    rows={"kernels": [{"rank": 0, "device": 0, "stream": 7, "start_ns": 0, "dur_ns": 0, "name": "k", "pid": 0}]},
+    begin=0,
+    length=1,
+    factor=0.0,
+)
 @examples(60)
 def test_a_step_takes_no_less_time_in_a_replay_than_its_gpus_are_busy(
     memory: MemoryStore, rows: Rows, begin: int, length: int, factor: float

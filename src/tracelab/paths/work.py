@@ -55,7 +55,7 @@ class ChangedWork:
 
     def __init__(self, head: Array, own_ns: Array) -> None:
         """Add up the times that segments take by themselves."""
-        self._head = head
+        self._head, self._own_ns = head, own_ns
         self._until = np.cumsum(own_ns)
         self._first = self._until[head] - own_ns[head]
 
@@ -69,8 +69,8 @@ class ChangedWork:
 
     def before(self, segments: Array, bursts: Array) -> Array:
         """Return the work of a burst before each of its segments."""
-        is_head = segments == self._head[bursts]
-        return np.where(is_head, 0, self._until[segments - 1] - self._first[bursts])
+        work: Array = self._until[segments] - self._own_ns[segments] - self._first[bursts]
+        return work
 
     def until(self, segments: Array, bursts: Array) -> Array:
         """Return the work of a burst until the end of each of its segments."""
