@@ -273,19 +273,33 @@ waiting as materialized (
     from wait_ends as w
     join cuts as c on w.lane = c.lane and w.entry_ns = c.at_ns
 ),
+weights_of_cells as materialized (
+    select run, last_rank, cell, cell in (from hint_small('waiting')) as waits, sum(weight) as weight, sum(direct_weight) as direct_weight
+    from weighted
+    group by run, last_rank, cell
+),
+numbered_weights as materialized (  -- some hundreds: a time is added up for each before it is multiplied
+    select *, (row_number() over ())::integer as number
+    from (select distinct run, last_rank, waits, weight, direct_weight from weights_of_cells)
+),
+weighed_times as (
+    select w.number, c.state, sum(c.dur_ns) as dur_ns
+    from (
+        select cell, number
+        from weights_of_cells
+        join hint_small('numbered_weights') using (run, last_rank, waits, weight, direct_weight)
+    ) as w
+    join cells as c on w.cell = c.cell
+    group by w.number, c.state
+),
 charges as (
     select
         w.run, w.last_rank as rank,
-        case when i.cell is null then c.state else 4 * 4096 end as state,
-        sum(w.weight * c.dur_ns) as cost_ns,
-        sum(w.direct_weight * c.dur_ns) as direct_ns
-    from (
-        select run, last_rank, cell, sum(weight) as weight, sum(direct_weight) as direct_weight
-        from weighted
-        group by run, last_rank, cell
-    ) as w
-    join cells as c on w.cell = c.cell
-    left join hint_small('waiting') as i on c.cell = i.cell
+        case when w.waits then 4 * 4096 else t.state end as state,
+        sum(w.weight * t.dur_ns) as cost_ns,
+        sum(w.direct_weight * t.dur_ns) as direct_ns
+    from weighed_times as t
+    join numbered_weights as w on t.number = w.number
     group by all
     union all
     select

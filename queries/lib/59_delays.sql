@@ -111,10 +111,17 @@ left join query_table(waits) as m on s.run = m.run and s.meeting = m.number and 
 -- Of waits that overlap on a lane, the one that ends last counts. `place` grows with time on their lane. Cells are the rows of
 -- states(), with all entries and ends of waits among the cuts; those of one cell and layer may be one row.
 create or replace macro inherited_waits(approaches, cells) as table
-with _computing as (
+with _instants as (
+    select distinct lane, last_entry_ns as at_ns from query_table(approaches) where sign = -1
+),
+_computing as (
     select e.lane, e.end_ns as at_ns
     from (from query_table(cells) where layer = 0) as e
-    join (from query_table(cells) where layer = 0) as s on e.lane = s.lane and e.end_ns = s.start_ns
+    join hint_small('_instants') as i on e.lane = i.lane and e.end_ns = i.at_ns
+    intersect
+    select s.lane, s.start_ns
+    from (from query_table(cells) where layer = 0) as s
+    join hint_small('_instants') as i on s.lane = i.lane and s.start_ns = i.at_ns
 ),
 _ended as (
     select a.id, a.lane, a.entry_ns, a.last_entry_ns

@@ -273,11 +273,15 @@ def write_segment(target: Path, tables: Tables, keys: Mapping[str, str]) -> Path
 
 
 def _encoding(rows: pa.Table) -> dict[str, Any]:
-    """Return how to write a table: whole numbers alone by their bytes, in one piece, to be read without a copy."""
-    if not all(pa.types.is_integer(kind) for kind in rows.schema.types):
-        return {}
-    by_bytes = [field.name for field in rows.schema if field.type.bit_width > 8]  # noqa: PLR2004  a byte is one already
-    return {"use_dictionary": False, "use_byte_stream_split": by_bytes, "row_group_size": max(1, rows.num_rows)}
+    """Return how to write a table: whole numbers by their bytes, for times and ids hardly repeat; others by dictionary.
+
+    A table of whole numbers alone is in one piece, to be read without a copy.
+    """
+    integers = [field for field in rows.schema if pa.types.is_integer(field.type)]
+    others = [field.name for field in rows.schema if not pa.types.is_integer(field.type)]
+    by_bytes = [field.name for field in integers if field.type.bit_width > 8]  # noqa: PLR2004  a byte is one already
+    pieces = {} if others else {"row_group_size": max(1, rows.num_rows)}
+    return {"use_dictionary": others or False, "use_byte_stream_split": by_bytes, **pieces}
 
 
 def _publish(store: Path, segment: Path, replaced: Iterable[Path]) -> None:

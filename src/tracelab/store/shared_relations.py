@@ -159,7 +159,13 @@ def _keep(con: duckdb.DuckDBPyConnection, name: str, run: str | None, kept: Kept
     rows = [int(con.execute(f"select count(*) from {table}").fetchall()[0][0]) for table in tables]
     if max(rows, default=0) >= LEAST_KEPT_ROWS:
         table = f"{SCHEMA}.{_table(name, run)}"
-        kept.write(name, _texts(name), run, lambda: con.sql(f"from {table}").to_arrow_table())
+        kept.write(name, _texts(name), run, lambda: _encode_texts(con.sql(f"from {table}").to_arrow_table()))
+
+
+def _encode_texts(rows: pa.Table) -> pa.Table:
+    """Return rows with texts as numbers of a dictionary, which take a third of the time to write and to read."""
+    columns = [column.dictionary_encode() if pa.types.is_string(column.type) else column for column in rows.columns]
+    return pa.table(columns, names=rows.column_names)
 
 
 def _texts(name: str) -> list[str]:
