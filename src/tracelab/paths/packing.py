@@ -122,4 +122,6 @@ class _Unpacker:
         if not len(chunks):
             return np.zeros(0, dtype)
         whole: Any = join_chunks(chunks)
-        return np.frombuffer(whole.buffers()[1], dtype, whole.offset + len(whole))[whole.offset :]
+        array = np.frombuffer(whole.buffers()[1], dtype, whole.offset + len(whole))[whole.offset :]
+        array.flags.writeable = False  # the tables may be written to the store meanwhile
+        return array

@@ -5,8 +5,8 @@ import hashlib
 import importlib
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -128,9 +128,12 @@ def compute_tables(
     compute: Compute = _import_function(computation.function)
     if computation.scope_relations and session.scoped_tables(con) is not None:
         computation = dataclasses.replace(computation, relations=computation.relations | computation.scope_relations)
-    with array_memory():
-        relations = _read_condensed(con, computation, run, params, budget)
-        return compute(relations, params, execution.check_interrupted)
+    with array_memory(), ThreadPoolExecutor(1) as other_core:
+        relations, write = _read_condensed(con, computation, run, params, budget)
+        writing = other_core.submit(write)
+        tables = compute(relations, params, execution.check_interrupted)
+        writing.result()
+        return tables
 
 
 def _import_function(name: str) -> Any:  # noqa: ANN401  a function of some signature
@@ -144,13 +147,16 @@ def _read_condensed(
     run: str | None,
     params: Params,
     budget: "_MemoryBudget",
-) -> dict[str, pa.Table]:
-    """Read the relations of a computation, or what the store keeps in the place of some of them."""
+) -> tuple[dict[str, pa.Table], Callable[[], None]]:
+    """Read the relations of a computation, or what the store keeps in the place of some of them.
+
+    The second item keeps what is not kept yet.
+    """
     values, condensed = {**params, "run": run}, computation.condensed
     of_whole = bool(computation.scope_relations)
     kept = kept_relations.open_kept(con, of_whole=of_whole) if condensed and run is not None else None
     if condensed is None or run is None or kept is None or run not in kept.keys:
-        return _read_relations(con, computation.texts, values, budget)
+        return _read_relations(con, computation.texts, values, budget), _keep_nothing
     texts = computation.texts
     sources = {name: texts[name] for name in condensed.relations}
     others = {name: text for name, text in texts.items() if name not in sources}
@@ -159,15 +165,18 @@ def _read_condensed(
     tables = segment.read()
     if tables is not None:
         budget.add(int(tables[_ROWS].column("rows")[0].as_py()))
-        return _read_relations(con, others, values, budget) | tables
+        return _read_relations(con, others, values, budget) | tables, _keep_nothing
     relations = _read_relations(con, texts, values, budget)
     rows = sum(relations[name].num_rows for name in sources)
     if rows < shared_relations.LEAST_KEPT_ROWS:
-        return relations
+        return relations, _keep_nothing
     tables = dict(_import_function(condensed.function)(relations, execution.check_interrupted))
     tables[_ROWS] = pa.table({"rows": nullable_column([rows])})
-    segment.write(tables)
-    return {name: relations[name] for name in others} | tables
+    return {name: relations[name] for name in others} | tables, partial(segment.write, tables)
+
+
+def _keep_nothing() -> None:
+    """Keep no rows, where the store has them or they are few."""
 
 
 _ROWS = "rows"
@@ -204,30 +213,35 @@ def _read_relations(
     """Read relations two at a time: what takes long in one of them may occupy a single core.
 
     Each has a cursor of its own, which sees the views and macros of the session, and stops where the session does. The
-    computed tables that it reads are made first, for each cursor, since temporary views are those of one.
+    computed tables that some of them read are made meanwhile, for each cursor, since temporary views are those of one.
     """
-    cursors = [con.cursor() for _ in relations]
-    for cursor, sql in zip(cursors, relations.values(), strict=True):
-        provide(cursor, sql, values)
+    cursors = {name: con.cursor() for name in relations}
+    reads: dict[str, Future[pa.Table]] = {}
+    of_computed = [name for name, sql in relations.items() if schema.names_computed(sql)]
     with ThreadPoolExecutor(_READERS) as pool:
-        reads = [
-            pool.submit(_read_relation, cursor, sql, values, budget)
-            for cursor, sql in zip(cursors, relations.values(), strict=True)
-        ]
+
+        def start(names: Iterable[str]) -> None:
+            for name in names:
+                reads[name] = pool.submit(_read_relation, cursors[name], relations[name], values, budget)
+
         try:
-            while (state := wait(reads, _CHECK_AGAIN_S, FIRST_EXCEPTION)).not_done:
+            start(name for name in relations if name not in of_computed)
+            for name in of_computed:
+                provide(cursors[name], relations[name], values)
+            start(of_computed)
+            while (state := wait(reads.values(), _CHECK_AGAIN_S, FIRST_EXCEPTION)).not_done:
                 execution.check_interrupted()
                 for read in state.done:
                     read.result()  # raises at once what one of them raised
-            return dict(zip(relations, [read.result() for read in reads], strict=True))
+            return {name: reads[name].result() for name in relations}
         finally:
-            for read in reads:
+            for read in reads.values():
                 read.cancel()
-            while wait(reads, 0).not_done:
-                for cursor in cursors:
+            while wait(reads.values(), 0).not_done:
+                for cursor in cursors.values():
                     cursor.interrupt()
-                wait(reads, _CHECK_AGAIN_S)
-            for cursor in cursors:
+                wait(reads.values(), _CHECK_AGAIN_S)
+            for cursor in cursors.values():
                 cursor.close()
 
 
