@@ -41,6 +41,17 @@ files as (
     from sources
     group by run
 ),
+timelines as (  -- of one trace, plain and compressed, the files differ, and the rows do not
+    select run, concat_ws(' ', count(*), min(start_ns), max(start_ns), sum(dur_ns), sum(hash(start_ns, dur_ns)::hugeint)) as rows
+    from (
+        select run, start_ns, end_ns - start_ns as dur_ns from gpu_activity
+        union all
+        select run, start_ns, dur_ns from ops
+        union all
+        select run, start_ns, dur_ns from annotations
+    )
+    group by run
+),
 samples as (
     select
         run, median(sm_clock_hz) as sm_clock_hz, median(power_w) as power_w, median(temperature_c) as temperature_c
@@ -71,11 +82,12 @@ select
     r.parallelism, r.workers, r.program, f.profiler, k.recorded, f.complete,
     coalesce(c.host, r.host) as host,
     r.driver, r.cuda_version, r.torch_version, r.git_commit,
-    s.sm_clock_hz, s.power_w, s.temperature_c, f.content
+    s.sm_clock_hz, s.power_w, s.temperature_c, f.content, t.rows
 from files as f
 left join lane_counts as n using (run)
 left join cards as c using (run)
 left join runs as r using (run)
 left join kinds as k using (run)
 left join samples as s using (run)
+left join timelines as t using (run)
 order by f.run

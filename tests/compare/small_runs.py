@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from typing import Any
+from zlib import crc32
 
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)"
 STEP_NS = 10_000
@@ -10,18 +11,28 @@ STEP_NS = 10_000
 Tables = dict[str, list[dict[str, Any]]]
 
 
-def recording(run: str, *, steps: int = 5, gemm: str = "gemm_kernel", gemm_ns: int = 4_000, slower: int = 0) -> Tables:
+def recording(
+    run: str,
+    *,
+    steps: int = 5,
+    gemm: str = "gemm_kernel",
+    gemm_ns: int = 4_000,
+    slower: int = 0,
+    start_ns: int | None = None,
+) -> Tables:
     """Return a recording of one GPU, of each step a matrix product, an all-reduce and a copy.
 
-    Of a step, `slower` ns longer, from the start of its first kernel on: 4,000 ns of matrix product, 1,000 ns of
-    exposed and 1,000 ns of hidden communication, 500 ns of exposed copies, the rest idle. The op takes 1,000 ns, of
-    which another one inside it takes 400.
+    Without `start_ns` each run begins at a time of its own, or it would be a copy. Of a step, `slower` ns longer,
+    from the start of its first kernel on: 4,000 ns of matrix product, 1,000 ns of exposed and 1,000 ns of hidden
+    communication, 500 ns of exposed copies, the rest idle. The op takes 1,000 ns, of which another one inside it
+    takes 400.
     """
+    begin = crc32(run.encode()) if start_ns is None else start_ns
     place = {"run": run, "pid": 1, "rank": 0}
     gpu = place | {"device": 0}
     tables: Tables = {name: [] for name in ("annotations", "ops", "api_calls", "kernels", "memcpys")}
     for number in range(steps):
-        start, correlation = number * (STEP_NS + slower), 10 * number
+        start, correlation = begin + number * (STEP_NS + slower), 10 * number
         mark = {"name": f"ProfilerStep#{number + 3}", "scope": "cpu", "start_ns": start, "dur_ns": 9_000}
         tables["annotations"].append(place | {"tid": 1} | mark)
         tables["ops"] += [

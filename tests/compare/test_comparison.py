@@ -5,6 +5,7 @@ import json
 import re
 from pathlib import Path
 from xml.etree import ElementTree
+from zlib import crc32
 
 import polars as pl
 import pytest
@@ -389,7 +390,7 @@ def test_the_run_that_lacks_what_the_others_have_is_named(memory: MemoryStore) -
 def on_cpu(run: str, exposed_ns: int) -> Tables:
     """Five steps of 1,000 ns: an op for 500 ns, and gloo from 400 ns on, of which the op hides 100 ns."""
     place = {"run": run, "rank": 0, "pid": 1, "scope": "cpu"}
-    starts = [1_000 * at for at in range(5)]
+    starts = [crc32(run.encode()) + 1_000 * at for at in range(5)]
     return {
         "annotations": [
             place | {"tid": tid, "name": name, "start_ns": start + at, "dur_ns": dur_ns}

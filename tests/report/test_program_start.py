@@ -49,12 +49,14 @@ def with_start(run: str) -> Tables:
         "memcpys": [place | {"device": 0, "stream": 7, "direction": "HtoD", "correlation": 99}
                     | {"start_ns": -START_NS, "dur_ns": 100}],
     }  # fmt: skip
-    return together(start, recording(run))
+    return together(start, recording(run, start_ns=0))
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_store(tmp_path_factory.mktemp("start") / "lab", together(with_start("started"), recording("plain")))
+    return build_store(
+        tmp_path_factory.mktemp("start") / "lab", together(with_start("started"), recording("plain", start_ns=0))
+    )
 
 
 @pytest.fixture(scope="module", autouse=True)

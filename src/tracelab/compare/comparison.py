@@ -120,7 +120,7 @@ def compare_source(source: fetch.Source, request: Request) -> Comparison:
     answers = source.answers()
     request, unusable = _leave_out(request, recordings.find_unusable(answers, _runs(request), source.failed_runs()))
     facts_of, shapes = source.facts(), source.op_shapes()
-    request, repeated = _count_once(request, {run: each["content"] for run, each in facts_of.items()})
+    request, repeated = _count_once(request, copies.list_contents(facts_of))
     described = [[facts_of[run] for run in side] for side in (request.base, request.candidate, request.noise)]
     facts = comparability.compare_facts(
         described[0],
@@ -254,7 +254,7 @@ def _count_once(request: Request, contents: copies.Contents) -> tuple[Request, l
         sentences += copies.describe_copies("noise runs" if name == "noise" else name, runs, repeated)
     if len(kept["noise"]) == 1:
         raise UsageError(
-            f"--noise-runs {execute.list_first(request.noise)} hold the same files, one recording; the noise shows "
+            f"--noise-runs {execute.list_first(request.noise)} hold the same content, one recording; the noise shows "
             "from 2 recordings on"
         )
     changed = replace(request, base=kept["base"], candidate=kept["candidate"], noise=kept["noise"])
