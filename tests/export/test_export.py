@@ -361,7 +361,8 @@ def test_a_rank_without_events_is_reported(tmp_path):
 
 def test_the_critical_path_is_a_track_of_its_rank_where_it_is_wanted(tmp_path):
     tables = {"kernels": [kernel(UNIX + 10, 90), kernel(UNIX + 104, 46)], "sources": SOURCE}
-    trace, _ = exported(tmp_path, tables, critical_path=True)
+    trace, done = exported(tmp_path, tables, critical_path=True)
+    assert not [note for note in done.notes if "critical path" in note]
     path = of_phase(trace, "X", "critical_path")
     assert [(event["name"], event["ts"], event["dur"]) for event in path] == [
         ("gemm: gemm", "0.000", "0.090"),
@@ -370,6 +371,13 @@ def test_the_critical_path_is_a_track_of_its_rank_where_it_is_wanted(tmp_path):
     ]
     place = {(event["pid"], event["tid"]) for event in path}
     assert [names(trace, "thread_name")[each] for each in place] == ["critical path"]
+
+
+def test_a_critical_path_elsewhere_is_reported(tmp_path):
+    kernels = [kernel(UNIX + 10, 90), kernel(UNIX + 104, 46), kernel(UNIX + 110, 20, rank=1)]
+    trace, done = exported(tmp_path, {"kernels": kernels, "sources": SOURCE}, critical_path=True, ranks=(1,))
+    assert of_phase(trace, "X", "critical_path") == []
+    assert "The critical path does not lead through what is exported" in "\n".join(done.notes)
 
 
 def test_without_the_wish_an_export_has_no_critical_path(tmp_path):

@@ -108,6 +108,7 @@ def check_speedscope(content: dict) -> None:
     [
         (("--collapsed", "--aligned"), "stacks have no times"),
         (("--steps", "1"), "are about stacks"),
+        (("--critical-path", "--steps", "1"), "adds the path of the whole recording"),
         (("--measure", "gpu"), "add --speedscope or --collapsed"),
     ],
 )

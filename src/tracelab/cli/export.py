@@ -65,7 +65,11 @@ def selection_options() -> list[click.Parameter]:
             ["--from", "from_ns"], type=Time(), metavar="TIME", help="Start of the export: 1.5s, 20ms, 300us, or in ns."
         ),
         click.Option(["--to", "to_ns"], type=Time(), metavar="TIME", help="End of the export."),
-        click.Option(["--critical-path"], is_flag=True, help="Add the critical path, as a track of each of its ranks."),
+        click.Option(
+            ["--critical-path"],
+            is_flag=True,
+            help="Add the critical path of the whole recording, as a track of each of its ranks.",
+        ),
         options.ALIGNED,
     ]
 
@@ -192,6 +196,11 @@ def command(  # noqa: PLR0913  one for each option
         scope = take_scope(of_stacks | {name: None if ns is None else format_time(ns) for name, ns in times.items()})
         _export_stacks(store, stacks, output, {"measure": measure, "by": by, **selection}, scope, force=force)
         return
+    if selection["critical_path"] and is_of_stacks:
+        raise UsageError(
+            "--critical-path adds the path of the whole recording: leave out the options of a scope but --from and "
+            "--to; `tracelab query critical_path_rows` lists the path of a scope"
+        )
     if measure is not None or by is not None or is_of_stacks:
         given = "--measure, --by, and the options of a scope but --from and --to"
         raise UsageError(f"{given} are about stacks; add --speedscope or --collapsed")

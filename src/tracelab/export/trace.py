@@ -76,6 +76,7 @@ def write(store: Path, request: Request, stream: BinaryIO) -> ExportResult:
             *(clocks_of_ranks.notes if clocks_of_ranks else ()),
             *clock_notes(clocks),
             *_lane_notes(done.moved),
+            *_path_notes(plan, request),
             *_omission_notes(con),
         ]
         return done
@@ -86,6 +87,12 @@ def _lane_notes(count: int) -> list[str]:
         return []
     events = "1 event overlaps" if count == 1 else f"{count:,} events overlap"
     return [f"{events} without nesting and moved to a lane beside the track; Perfetto would drop them."]
+
+
+def _path_notes(plan: Layout, request: Request) -> list[str]:
+    if not request.critical_path or any(track.key.place == "path" for track in plan.tracks):
+        return []
+    return ["The critical path does not lead through what is exported; export more ranks, or a longer time."]
 
 
 def _select_runs(con: duckdb.DuckDBPyConnection, request: Request) -> list[str]:
