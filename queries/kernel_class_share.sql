@@ -114,13 +114,10 @@ executions as not materialized (
 kinds as (
     select run, source, rank, device, name, name_id, start_ns, end_ns, class as part from with_class('executions')
 ),
-left_out_executions as not materialized (
-    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
-    from left_out_kernels
-    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
-),
 others as materialized (
-    select run, source, rank, device, class as part, start_ns, end_ns from with_class('left_out_executions')
+    select run, source, rank, device, class as part, start_ns, end_ns
+    from out_of_scope_classes
+    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 by_name as (
     select

@@ -14,6 +14,11 @@ select
 from with_class('_others');
 comment on view out_of_scope_layers is 'one row of out_of_scope_activity and its layer';
 
+-- out_of_scope_classes: the kernels of out_of_scope_activity with their class.
+create or replace view out_of_scope_classes as
+select run, source, rank, device, class, start_ns, end_ns from with_class('left_out_kernels');
+comment on view out_of_scope_classes is 'one kernel that the scope leaves out, and its class';
+
 -- hiding_compute(kernels, activity): what hides communication: the rows of a relation with_class() that do not communicate, the
 -- whole graphs among rows of gpu_activity, and compute outside of the scope.
 create or replace macro hiding_compute(kernels, activity) as table

@@ -1,5 +1,6 @@
 """A session shows what is committed and nothing else, in the schema's types, whatever the store looks like."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -211,3 +212,43 @@ def test_a_run_among_many_is_not_joined_row_by_row_in_time(tmp_path: Path) -> No
         plan = str(con.execute(f"explain (format json) {asked}").fetchall())
         assert "ASOF_JOIN" in plan
         assert "NESTED_LOOP_JOIN" not in plan
+
+
+def test_definitions_without_a_scope_return_what_those_with_one_do(tmp_path: Path) -> None:
+    """Where nothing is out of a scope, the definitions of queries/unscoped return the same rows in the same types."""
+    times = [(0, 10), (5, 20), (40, 3), (40, 9), (60, 0)]
+    kernels = [KERNEL | {"start_ns": at, "dur_ns": dur, "stream": at % 2, "correlation": at} for at, dur in times]
+    copies = [{"device": 1, "direction": "HtoD", "start_ns": 30, "dur_ns": 15}, {"device": 1, "start_ns": None}]
+    calls = [{"name": "cudaLaunchKernel", "api": "runtime", "start_ns": 1, "dur_ns": 2, "pid": 1, "tid": 1}]
+    store = build_store(tmp_path, {"kernels": kernels, "memcpys": copies, "api_calls": calls})
+    arguments = {"relation": "'gpu_rows'", "others": "'other_rows'", "lanes": "'gpu_lanes'"}
+    unscoped, definitions = duckdb.connect(), session.WITHOUT_SCOPE.joinpath("scope.sql").read_text("utf-8")
+    scoped = duckdb.connect()
+    for con, has_scope in ((unscoped, False), (scoped, True)):
+        stored = session.ParquetRows(store, session.list_parts(store))
+        for text in session.render_session(stored, session.render_library(store, has_scope=has_scope)):
+            session.run_statements(con, text)
+        con.execute("create view gpu_rows as select *, kind as part from gpu_activity")
+        con.execute("create view other_rows as select *, kind as part, 0::tinyint as layer from out_of_scope_activity")
+        con.execute("create view gpu_lanes as from lanes('gpu_rows')")
+    calls_of = re.findall(r"^create or replace (?:view|macro) (\w+)(?:\((.*?)\))? as", definitions, re.MULTILINE)
+    filled = set()
+    for name, params in calls_of:
+        given = ", ".join(arguments[param] for param in params.split(", ")) if params else ""
+        sql = f"from {name}({given})" if params else f"from {name}"
+        described = [
+            con.execute(f"select column_name, column_type from (describe {sql})").fetchall()
+            for con in (unscoped, scoped)
+        ]
+        assert described[0] == described[1], name
+        rows = [con.execute(f"{sql} order by all").fetchall() for con in (unscoped, scoped)]
+        assert rows[0] == rows[1], name
+        filled |= {name} if rows[0] else set()
+    assert filled == {
+        "recorded_kernels",
+        "recorded_api_calls",
+        "unscoped_activity",
+        "scope_solo_time",
+        "scope_gaps",
+        "scope_windows",
+    }

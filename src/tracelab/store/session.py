@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tracelab.store.scope.row_mask import RowMask
 
 MACROS = QUERIES / "lib"
+WITHOUT_SCOPE = QUERIES / "unscoped"
+"""What replaces macros and views of `MACROS` in a session without a scope: the same rows from a smaller plan."""
 
 UNSCOPED, LEFT_OUT, AROUND = "unscoped_", "left_out_", "around_"
 """Prefixes of the views of all rows of a table, in a scope or not, and of those that a scope leaves out.
@@ -50,6 +52,7 @@ SCOPE = "scope"
 RECORDED = f"{SCOPE}.recorded"
 """A macro: the tables of which a scope has chosen rows, be it none."""
 _DEFINITION = re.compile(r"^create or replace (macro|view) (\w+)", re.MULTILINE)
+_COMMENT = re.compile(r"^comment on (?:view|column) (\w+).*$", re.MULTILINE)
 _PROSE = re.compile(r"^\s*--.*\n|^comment on .*\n", re.MULTILINE)
 _WORD = re.compile(r"\w+")
 _CALL = re.compile(r'(\w+)"?\s*\(')
@@ -189,7 +192,7 @@ def _session_sql(
     referenced: str | None,
     mask: "RowMask | None",
 ) -> list[str]:
-    library = render_library(store.resolve())
+    library = render_library(store.resolve(), has_scope=mask is not None)
     if mask is not None and referenced is not None:
         scope = [sql for each in schema.named_computations(referenced) for sql in each.scope_relations.values()]
         referenced = "\n".join([referenced, *scope])
@@ -339,13 +342,17 @@ class StoredRows(Protocol):
         """Select all stored columns of a table, and `filename`."""
 
 
-def render_library(root: Path) -> list[str]:
-    """Render rules for kernels and process groups, the store's own first, macros, and formulas for ops as SQL texts."""
+def render_library(root: Path, *, has_scope: bool = False) -> list[str]:
+    """Render rules for kernels and process groups, the store's own first, macros, and formulas for ops as SQL texts.
+
+    Of definitions of the same name the last one counts.
+    """
     return [
         rules.render_rules(rules.load_rules(root)),
         rules.render_role_rules(rules.load_role_rules(root)),
-        *_macro_files(),
+        *_macro_files(MACROS),
         rules.render_formulas(),
+        *([] if has_scope else [_render_unscoped()]),
     ]
 
 
@@ -491,9 +498,18 @@ def sql_literal(value: str) -> str:
 
 
 @cache
-def _macro_files() -> tuple[str, ...]:
-    """Return the SQL of each file of queries/lib; a file uses only macros of earlier ones."""
-    return tuple(path.read_text(encoding="utf-8").strip() for path in sorted(MACROS.glob("*.sql")))
+def _macro_files(folder: Path) -> tuple[str, ...]:
+    """Return the SQL of each file of a folder; a file uses only macros of earlier ones."""
+    return tuple(path.read_text(encoding="utf-8").strip() for path in sorted(folder.glob("*.sql")))
+
+
+@cache
+def _render_unscoped() -> str:
+    """Return the definitions of a session without a scope, with the comments on the views that they replace."""
+    texts = _macro_files(WITHOUT_SCOPE)
+    replaced = {each.name for text in texts for each in _split_definitions(text)}
+    comments = [match[0] for text in _macro_files(MACROS) for match in _COMMENT.finditer(text) if match[1] in replaced]
+    return "\n\n".join([*texts, *comments])
 
 
 def _required_definitions(texts: Sequence[str], referenced: str) -> "list[_Definition]":
@@ -501,18 +517,16 @@ def _required_definitions(texts: Sequence[str], referenced: str) -> "list[_Defin
 
     A superset is harmless. Creating all definitions takes DuckDB several times as long as most queries run.
     """
-    definitions = [definition for text in texts for definition in _split_definitions(text)]
-    known: dict[str, set[str]] = {}
-    for each in definitions:
-        known.setdefault(each.name, set()).update(each.references)
+    definitions = {definition.name: definition for text in texts for definition in _split_definitions(text)}
+    known = {name: each.references for name, each in definitions.items()}
     calls = set(_CALL.findall(referenced))
-    views = {each.name for each in definitions if each.is_view}
+    views = {each.name for each in definitions.values() if each.is_view}
     pending: set[str] = (calls | views & set(_WORD.findall(referenced))) & known.keys()
     required: set[str] = set()
     while pending:
         required |= pending
         pending = set().union(*(known[name] for name in pending)) & known.keys() - required
-    return [each for each in definitions if each.name in required]
+    return [each for each in definitions.values() if each.name in required]
 
 
 @dataclass(frozen=True)
