@@ -1,8 +1,8 @@
 -- solo_time(relation): of each part of the relation the time in which it ran, and that in which no other part did; and, the
 -- same for all parts of a device, the time in which at least one ran, and the window. A row is one run, rank, device and
--- part. The pieces of a part's union do not overlap, so one sweep of all parts' pieces counts the parts that run, and adds
--- up their numbers: where one runs, the sum is its number. Both are one number for the running sum, the count from bit 40
--- on. It is exact while a device has fewer than a million parts.
+-- part. Two passes over starts, as in union_pieces(): the first makes pieces, which do not overlap in their part. In the second
+-- a piece is alone from the second latest end so far on, if that is later than the last start, to the latest end or the next
+-- start. What it is alone with is the part with the latest end.
 create or replace macro solo_time(relation) as table
 with _lanes as materialized (
     from lanes(relation)
@@ -11,7 +11,6 @@ _clocks as materialized (
     from clocks('_lanes')
 ),
 _timelines as materialized (
-    select *, row_number() over (partition by clock order by lane) as number
     from with_clock('_lanes', '_clocks')
 ),
 _rows as (
@@ -20,37 +19,60 @@ _rows as (
 _pieces as materialized (
     from union_pieces('_rows')
 ),
-_steps as (
-    select clock, start_ns, start_ns + dur_ns as end_ns, (1::bigint << 40) + number as step
-    from _pieces
-    join _timelines using (lane)
-    where dur_ns > 0
+_placed as (
+    select lane, start_at, start_at + dur_ns as end_at
+    from (
+        select lane, (clock::hugeint << 64) + start_ns as start_at, dur_ns
+        from (
+            select clock, lane, start_ns, dur_ns
+            from _pieces
+            join (select clock, lane from _timelines) using (lane)
+            where dur_ns > 0
+            order by clock, start_ns
+        )
+    )
 ),
-_events as (
-    select clock as lane, start_ns as at_ns, step from _steps
-    union all
-    select clock, end_ns, -step from _steps
+_reached as (
+    select
+        lane, start_at, end_at,
+        max(end_at) over (rows between unbounded preceding and current row) as latest_at,
+        lead(start_at, 1, 170141183460469231731687303715884105727) over () as next_at
+    from _placed
+),
+_followed as (
+    select lane, start_at, end_at, latest_at, next_at, lag(latest_at, 1, 0) over () as before_at
+    from _reached
+),
+_ranked as (
+    select
+        start_at, latest_at, next_at,
+        last_value(case when end_at > before_at then lane end ignore nulls)
+            over (rows between unbounded preceding and current row) as lane,
+        max(least(end_at, before_at)) over (rows between unbounded preceding and current row) as second_at
+    from _followed
 ),
 _measures as (
     select
-        lane as clock,
-        case when depth >> 40 = 1 then depth & 1099511627775 end as number,
-        sum(dur_ns) as measure_ns
-    from running_depth('_events')
-    where depth > 0
-    group by clock, number
+        lane,
+        sum(greatest(least(latest_at, next_at) - greatest(second_at, start_at), 0)::bigint) as alone_ns,
+        sum((least(latest_at, next_at) - start_at)::bigint) as any_ns
+    from _ranked
+    group by lane
+),
+_busy as (
+    select lane, sum(dur_ns) as busy_ns from _pieces group by lane
 ),
 _devices as (
     select run, rank, device, sum(any_ns) as any_ns, sum(last_ns - first_ns) as window_ns
     from _clocks
-    left join (select clock, sum(measure_ns) as any_ns from _measures group by clock) using (clock)
+    left join (select clock, sum(any_ns) as any_ns from _timelines join _measures using (lane) group by clock) using (clock)
     group by run, rank, device
 ),
 _parts as (
-    select run, rank, device, part, sum(measure_ns) as alone_ns, sum(busy_ns) as busy_ns
+    select run, rank, device, part, sum(alone_ns) as alone_ns, sum(busy_ns) as busy_ns
     from _timelines
-    left join _measures using (clock, number)
-    left join (select lane, sum(dur_ns) as busy_ns from _pieces group by lane) using (lane)
+    left join _measures using (lane)
+    left join _busy using (lane)
     group by run, rank, device, part
 )
 select
