@@ -92,11 +92,25 @@ def time_span_ns(path: Path) -> tuple[int, int] | None:
                 tail = (tail + bytes(chunk))[-HEAD_BYTES:]
         trace.meta |= _search_trailing_keys(tail)
     ends = [tail] if tail.endswith(head) else [head, tail]  # a small file is both
-    times_us = [(float(start), float(dur or 0)) for end in ends for start, dur in _TIMES.findall(end)]
+    matches = [match for end in ends for match in _TIMES.findall(end)]
+    if not matches:
+        return None
+    starts_us = [float(start) for start, _ in matches]
+    ends_us = [
+        start_us + float(dur) if dur else start_us for start_us, (_, dur) in zip(starts_us, matches, strict=True)
+    ]
     base_ns = find_base_ns(trace.meta)
-    times_ns = [base_ns + us * mapping.US_PER_TICK for start, dur in times_us for us in (start, start + dur)]
-    times_ns = [time_ns for time_ns in times_ns if 0 < time_ns < math.inf]
-    return (int(min(times_ns)), int(max(times_ns))) if times_ns else None
+
+    def to_ns(time_us: float) -> float:
+        return base_ns + time_us * mapping.US_PER_TICK
+
+    first_ns, last_ns = to_ns(min(starts_us)), to_ns(max(ends_us))
+    if not 0 < first_ns <= last_ns < math.inf:
+        times_ns = [time_ns for time_us in (*starts_us, *ends_us) if 0 < (time_ns := to_ns(time_us)) < math.inf]
+        if not times_ns:
+            return None
+        first_ns, last_ns = min(times_ns), max(times_ns)
+    return int(first_ns), int(last_ns)
 
 
 def find_rank(path: Path, meta: dict[str, Any]) -> int | None:
