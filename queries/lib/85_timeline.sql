@@ -5,16 +5,21 @@
 -- count from 1970, or are aligned, keep their distances; each of the others begins where the one before ends, for they cannot be compared.
 -- Where they span more than 146 years, all begin together.
 create or replace macro axis_of(relation) as table
-with _clocks as (
+with _recorded as (
+    select run, source, min(start_ns) as first_ns, max(end_ns) as last_ns
+    from query_table(relation)
+    where has_valid_interval(start_ns, end_ns)
+    group by run, source
+),
+_clocks as (
     select
         r.run,
         case when s.clock in ('unix', 'aligned') then s.clock else r.source end as own_source,
         list(distinct r.source) as of_sources,
-        min(r.start_ns) as zero_ns,
-        max(r.end_ns)::hugeint - min(r.start_ns) as span_ns
-    from query_table(relation) as r
+        min(r.first_ns) as zero_ns,
+        max(r.last_ns)::hugeint - min(r.first_ns) as span_ns
+    from _recorded as r
     join sources as s on r.run = s.run and r.source = s.source
-    where has_valid_interval(r.start_ns, r.end_ns)
     group by r.run, own_source
 ),
 _sums as (
