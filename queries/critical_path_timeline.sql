@@ -5,8 +5,8 @@
 -- /// query
 -- title = "Critical path over time"
 -- needs = ["kernels", "memcpys", "memsets", "graph_launches", "ops", "api_calls"]
--- show = ["run", "rank", "at_ns", "gpu_ns", "communication_ns", "cpu_ns", "waiting_ns", "elsewhere_ns"]
--- chart = { kind = "timeline", x = "at_ns", y = ["gpu_ns", "communication_ns", "cpu_ns", "waiting_ns", "elsewhere_ns"], labels = { at_ns = "time since the start", gpu_ns = "GPU", communication_ns = "communication", cpu_ns = "CPU", waiting_ns = "gaps, synchronization, unknown", elsewhere_ns = "path on other ranks" }, by = "rank" }
+-- show = ["run", "rank", "at_ns", "gpu_ns", "communication_ns", "cpu_ns", "waiting_ns", "unknown_ns", "elsewhere_ns"]
+-- chart = { kind = "timeline", x = "at_ns", y = ["gpu_ns", "communication_ns", "cpu_ns", "waiting_ns", "unknown_ns", "elsewhere_ns"], labels = { at_ns = "time since the start", gpu_ns = "GPU", communication_ns = "communication", cpu_ns = "CPU", waiting_ns = "gaps, synchronization", unknown_ns = "unknown", elsewhere_ns = "path on other ranks" }, by = "rank" }
 -- hints = [
 --     { when = "exists (from processes_apart($run, $rank))", text = "the clocks of CPU and GPU are apart, and times from one to the other mean little; tracelab doctor --check sync_before_end prints by how much" },
 -- ]
@@ -22,7 +22,8 @@
 -- gpu_ns = "Time of the path in kernels that do not communicate, copies, memsets and graphs of this rank."
 -- communication_ns = "Time of the path in transfers of this rank."
 -- cpu_ns = "Time of the path on threads of this rank, its data loader included."
--- waiting_ns = "Time of the path in gaps before GPU rows of this rank, in synchronization, and unknown."
+-- waiting_ns = "Time of the path in gaps before GPU rows of this rank, and in synchronization."
+-- unknown_ns = "Time of the path on this rank of which nothing recorded shows what it waits for."
 -- elsewhere_ns = "Time in which the path is on other ranks, or outside of the scope."
 -- [report]
 -- section = "time"
@@ -31,7 +32,12 @@
 -- when = "waiting_ns > 0.9 * bin_ns"
 -- by = "waiting_ns"
 -- text = "[{where}: ]at {at_ns} the critical path waits for {waiting_ns of bin_ns} of a bin."
--- advice = "See what is there in critical_path_rows: launches, synchronization, or a cause that nothing recorded explains."
+-- advice = "See what is there in critical_path_rows: launches, or synchronization."
+-- [[report.findings]]
+-- when = "unknown_ns > 0.9 * bin_ns"
+-- by = "unknown_ns"
+-- text = "[{where}: ]at {at_ns} nothing recorded shows what the critical path waits for, in {unknown_ns of bin_ns} of a bin."
+-- advice = "The reason in critical_path states what to record."
 -- ///
 with lengths as (
     select run, span_ns, (span_ns + $bins - 1) // nullif($bins, 0) as bin_ns
@@ -54,7 +60,8 @@ parts as (
         case
             when class = 'communication' then 'communication'
             when class in ('cpu', 'cpu_unrecorded', 'data_loader') then 'cpu'
-            when class in ('launch_latency', 'scheduling', 'synchronization', 'unknown') then 'waiting'
+            when class in ('launch_latency', 'scheduling', 'synchronization') then 'waiting'
+            when class = 'unknown' then 'unknown'
             else 'gpu'
         end as part,
         sum(least(until_ns, (bin + 1) * bin_ns) - greatest(at_ns, bin * bin_ns)) as dur_ns
@@ -67,7 +74,8 @@ sums as (
         coalesce(sum(dur_ns) filter (part = 'gpu'), 0) as gpu_ns,
         coalesce(sum(dur_ns) filter (part = 'communication'), 0) as communication_ns,
         coalesce(sum(dur_ns) filter (part = 'cpu'), 0) as cpu_ns,
-        coalesce(sum(dur_ns) filter (part = 'waiting'), 0) as waiting_ns
+        coalesce(sum(dur_ns) filter (part = 'waiting'), 0) as waiting_ns,
+        coalesce(sum(dur_ns) filter (part = 'unknown'), 0) as unknown_ns
     from parts
     group by run, rank, bin
 ),
@@ -86,7 +94,8 @@ select
     as_bigint(coalesce(s.communication_ns, 0)) as communication_ns,
     as_bigint(coalesce(s.cpu_ns, 0)) as cpu_ns,
     as_bigint(coalesce(s.waiting_ns, 0)) as waiting_ns,
-    as_bigint(p.bin_ns - coalesce(s.gpu_ns + s.communication_ns + s.cpu_ns + s.waiting_ns, 0)) as elsewhere_ns
+    as_bigint(coalesce(s.unknown_ns, 0)) as unknown_ns,
+    as_bigint(p.bin_ns - coalesce(s.gpu_ns + s.communication_ns + s.cpu_ns + s.waiting_ns + s.unknown_ns, 0)) as elsewhere_ns
 from placed as p
 left join sums as s on p.run = s.run and p.rank = s.rank and p.bin = s.bin
 where matches(p.rank, $rank)

@@ -53,6 +53,16 @@ def test_causes_of_dlrm_add_up_to_its_waits(dlrm: Lab) -> None:
     ]
 
 
+def test_the_path_of_dlrm_begins_with_time_that_rank_7_does_not_record(dlrm: Lab) -> None:
+    bins = dlrm.query("critical_path_timeline").arrow().to_pylist()
+    unknown_ns = {rank: sum(each["unknown_ns"] for each in bins if each["rank"] == rank) for rank in (4, 7)}
+    classes = {row["class"]: row["dur_ns"] for row in dlrm.query("critical_path").arrow().to_pylist()}
+    assert unknown_ns == {4: 0, 7: 7_513_000}
+    assert classes["unknown"] == 7_513_000
+    waited = sum(classes[name] for name in ("launch_latency", "scheduling", "synchronization"))
+    assert sum(each["waiting_ns"] for each in bins) == waited
+
+
 def test_clocks_of_dlrm_are_one(dlrm: Lab) -> None:
     answer = dlrm.query("clock_offsets").arrow().to_pylist()
     assert {row["verdict"] for row in answer} == {"same_clock"}

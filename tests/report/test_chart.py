@@ -182,14 +182,14 @@ def test_runs_that_are_named_alike_at_both_ends_have_bars_that_are_named_apart()
 
 
 def test_a_timeline_has_a_panel_for_each_rank_and_its_parts_as_layers() -> None:
-    parts = ("gpu_ns", "communication_ns", "cpu_ns", "waiting_ns", "elsewhere_ns")
+    parts = ("gpu_ns", "communication_ns", "cpu_ns", "waiting_ns", "unknown_ns", "elsewhere_ns")
     rows = [
         {"run": "r", "rank": rank, "at_ns": at_ns, "bin_ns": 10} | dict(zip(parts, figures, strict=True))
         for rank, at_ns, figures in (
-            (0, 0, (4, 0, 0, 6, 0)),
-            (0, 10, (0, 0, 0, 0, 10)),
-            (1, 0, (0, 0, 0, 0, 10)),
-            (1, 10, (0, 1, 9, 0, 0)),
+            (0, 0, (4, 0, 0, 5, 1, 0)),
+            (0, 10, (0, 0, 0, 0, 0, 10)),
+            (1, 0, (0, 0, 0, 0, 0, 10)),
+            (1, 10, (0, 1, 9, 0, 0, 0)),
         )
     ]
     chart = drawn("critical_path_timeline", rows, [0, 1, 2, 3])
@@ -202,7 +202,8 @@ def test_a_timeline_has_a_panel_for_each_rank_and_its_parts_as_layers() -> None:
             "rank 0",
             [
                 ("GPU", 0, [0, 1]),
-                ("gaps, synchronization, unknown", 2, [0, 1]),
+                ("gaps, synchronization", 2, [0, 1]),
+                ("unknown", 4, [0, 1]),
                 ("path on other ranks", "idle", [0, 1]),
             ],
         ),

@@ -662,11 +662,11 @@ def test_stretches_of_windows_keep_their_places(three_paced_steps: Path) -> None
     (gap, kernel) = lab.query("critical_path_rows").to_pylist()
     assert [(each["number"], each["at_ns"], each["dur_ns"]) for each in (gap, kernel)] == [(3, 12, 8), (4, 20, 40)]
     bins = Lab(three_paced_steps).scoped(steps="0,2").query("critical_path_timeline", bins=3).to_pylist()
-    columns = ("at_ns", "bin_ns", "gpu_ns", "cpu_ns", "waiting_ns", "elsewhere_ns")
+    columns = ("at_ns", "bin_ns", "gpu_ns", "cpu_ns", "waiting_ns", "unknown_ns", "elsewhere_ns")
     assert [tuple(each[column] for column in columns) for each in bins] == [
-        (0, 100, 40, 52, 8, 0),
-        (100, 100, 0, 0, 0, 100),
-        (200, 100, 40, 52, 8, 0),
+        (0, 100, 40, 52, 8, 0, 0),
+        (100, 100, 0, 0, 0, 0, 100),
+        (200, 100, 40, 52, 8, 0, 0),
     ]
 
 

@@ -24,7 +24,8 @@ from tracelab.query.spec import Chart
 Row = dict[str, Any]
 
 MOST_DEVICES = 16
-_COLORS = (OKABE_ITO[0], OKABE_ITO[3], OKABE_ITO[1], OKABE_ITO[2], REST)
+_COLORS = (OKABE_ITO[0], OKABE_ITO[3], OKABE_ITO[1], OKABE_ITO[2], OKABE_ITO[4])
+"""Colors of parts; the last part of a timeline is the rest of a bin."""
 _LENGTH = "bin_ns"
 
 
@@ -38,11 +39,12 @@ def timeline(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     figure = Figure(figsize=(7.2, 0.95 * len(visible) + 1.35), layout="constrained")
     grid = figure.subplots(len(visible), 1, squeeze=False, sharex=len({row["run"] for row in rows}) == 1)
     scale = fit_scale([as_length(row[chart.x]) + as_length(row[_LENGTH]) for row in rows], Quantity.DURATION)
+    shades = [*_COLORS[: len(chart.y) - 1], REST]
     for (key, bins), axes in zip(visible, grid[:, 0], strict=True):
         edges = [as_length(row[chart.x]) / scale.size for row in bins]
         edges.append((as_length(bins[-1][chart.x]) + as_length(bins[-1][_LENGTH])) / scale.size)
         below = [0.0] * len(bins)
-        for name, shade in zip(chart.y, _COLORS, strict=False):
+        for name, shade in zip(chart.y, shades, strict=True):
             above = [
                 base + as_length(row[name]) / as_length(row[_LENGTH]) for base, row in zip(below, bins, strict=True)
             ]
@@ -59,7 +61,7 @@ def timeline(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     parts = visible_parts(chart.y, rows)
     handles = [
         Patch(color=shade, label=legend_label(chart, name, rows))
-        for name, shade in zip(chart.y, _COLORS, strict=False)
+        for name, shade in zip(chart.y, shades, strict=True)
         if name in parts
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=3)

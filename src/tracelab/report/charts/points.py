@@ -10,8 +10,8 @@ from tracelab.report.charts.rows import AT, MOST_BEYOND, Panel, Row, group_rows,
 
 MOST_SERIES = 8
 _JOINED = {"line": "line", "steps": "step", "timeline": "step"}
-_TIMELINE_INKS = (0, 3, 1, 2, "idle")
-"""Colors of a timeline's parts, those of `plot.timeline`."""
+_TIMELINE_INKS = (0, 3, 1, 2, 4)
+"""Colors of a timeline's parts, those of `plot.timeline`; the last part is the rest of a bin."""
 _LOG_FROM = 100
 
 
@@ -75,9 +75,13 @@ def _series(
                 label = legend_label(chart, name, held)
                 title = " · ".join([*([label] if len(names) > 1 else []), *([join_values(by, key)] if by else [])])
                 index = chart.y.index(name)
-                ink = {"ink": _TIMELINE_INKS[index]} if chart.kind == "timeline" else {}
+                ink = {"ink": _timeline_ink(index, chart)} if chart.kind == "timeline" else {}
                 series.append({"name": title or label, "y": index, "rows": [row[AT] for row in held]} | ink)
     return series
+
+
+def _timeline_ink(index: int, chart: Chart) -> int | str:
+    return "idle" if index == len(chart.y) - 1 else _TIMELINE_INKS[index]
 
 
 def _is_wide(rows: Sequence[Row], names: Sequence[str], chart: Chart) -> bool:
