@@ -58,6 +58,7 @@
 -- when = "class = 'softmax' and dur_ns > 0.05 * nullif(kernel_sum_ns, 0)"
 -- by = "dur_ns"
 -- cost = { ns = "dur_ns", rows = "class = 'softmax'", adds = true, topics = ["kernels"], detail = 1 }
+-- what_if = { change = "scale", class = "softmax", factor = 0, without = "With softmax that takes no time" }
 -- next = "op_kernels"
 -- text = "[{where}: ]softmax takes {dur_ns of kernel_sum_ns} of the kernel time, in kernels of its own ({longest_kernel})."
 -- every = "{where}: softmax takes {dur_ns of kernel_sum_ns} of the kernel time, in kernels of its own ({longest_kernel})."
@@ -66,6 +67,7 @@
 -- when = "unaligned_ns > 0.05 * nullif(kernel_sum_ns, 0)"
 -- by = "unaligned_ns"
 -- cost = { ns = "unaligned_ns // 2", rows = "unaligned_ns > 0", adds = true, topics = ["kernels"], detail = 1 }
+-- what_if = { change = "scale", kernel = '(?i)cutlass.*tensorop.*gemm.*align[12](?:\D|$)|xmma_gemm.*_tensor\d+x\d+x\d+.*aligna[12](?:\D|$)', factor = 0, without = "With these products that take no time" }
 -- next = "op_kernels"
 -- text = "[{where}: ]matrix products on tensor cores that load one or two elements at once, because a size is no multiple of 16 bytes, take {unaligned_ns of kernel_sum_ns} of the kernel time."
 -- every = "{where}: matrix products on tensor cores that load one or two elements at once, because a size is no multiple of 16 bytes, take {unaligned_ns of kernel_sum_ns} of the kernel time."
@@ -74,6 +76,7 @@
 -- when = "tf32_speedup_factor > 1 and fp32_product_ns > 0.05 * nullif(kernel_sum_ns, 0)"
 -- by = "fp32_product_ns"
 -- cost = { ns = "floor(fp32_product_ns * (1 - 1 / tf32_speedup_factor))::bigint", rows = "tf32_speedup_factor > 1 and fp32_product_ns > 0", adds = true, bound = true, topics = ["kernels"], detail = 1 }
+-- what_if = { change = "scale", kernel = '(?i)_ffma_|(^|_)simt_s(gemm|\d|[a-z]*(fprop|dgrad|wgrad))|sgemm_|_sgemm<|scudnn|grad\w*_engine<float|convolve\w*<float', factor = 0, without = "With these kernels that take no time" }
 -- next = "kernel_summary"
 -- text = "[{where}: ]matrix products and convolutions in fp32, outside the tensor cores, take {fp32_product_ns of kernel_sum_ns} of the kernel time; in TF32 this GPU computes up to {tf32_speedup_factor} times as fast."
 -- every = "{where}: matrix products and convolutions in fp32, outside the tensor cores, take {fp32_product_ns of kernel_sum_ns} of the kernel time; in TF32 these GPUs compute up to {tf32_speedup_factor} times as fast."
@@ -82,6 +85,7 @@
 -- when = "layout_ns > 0.05 * nullif(kernel_sum_ns, 0)"
 -- by = "layout_ns"
 -- cost = { ns = "layout_ns", rows = "layout_ns > 0", adds = true, topics = ["kernels"], detail = 1 }
+-- what_if = { change = "scale", kernel = '(?i)nchwToNhwc|nhwcToNchw|^batched_transpose_', factor = 0, without = "With these kernels that take no time" }
 -- text = "[{where}: ]{layout_kernels} kernels that only convert between the layouts NCHW and NHWC for convolutions take {layout_ns of kernel_sum_ns} of the kernel time."
 -- every = "{where}: kernels that only convert between the layouts NCHW and NHWC for convolutions take {layout_ns of kernel_sum_ns} of the kernel time."
 -- advice = "Keep the model and its input in NHWC, which convolutions on tensor cores read: `to(memory_format=torch.channels_last)` of both, in 3-D `torch.channels_last_3d`."

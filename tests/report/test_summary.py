@@ -42,6 +42,7 @@ from tracelab.report.summary.text import (
     summary_lines,
 )
 from tracelab.report.windows import StepTime
+from tracelab.resources import QUERIES
 
 LEAST = 0.01
 
@@ -173,6 +174,31 @@ def test_what_costs_less_than_one_percent_is_ranked_where_a_replay_gains_more() 
     listed = rank_leads([idle, loader], [], [], 2, gaining(no_data_waits=55), small)
     assert ([each.sentence.split()[0] for each in listed.leads], listed.below) == (["loader", "idle"], 2)
     assert rank_leads([idle], [], [], 2, gaining(no_data_waits=9), small).below == 2
+
+
+def test_a_replay_bounds_what_kernels_cost_unless_recording_slows_the_cpu_side_of_it() -> None:
+    """Kernels take 30 %, and a run that waits for its CPU side gains 2 % without them."""
+    kernels, host = (replayable(topic, 0.3, 1, topic, "scale") for topic in ("kernels", "host"))
+    (found,) = rank_leads([kernels], [], [], 0, gaining(scale=20)).leads
+    assert (found.recoverable, format_recoverable(found)) == (0.02, "2.0 % at most by a replay")
+    (slowed,) = rank_leads([replace(kernels, is_slowed=True)], [], [], 0, gaining(scale=20)).leads
+    assert (slowed.recoverable, format_recoverable(slowed)) == (0.3, "30.0 %")
+    assert slowed.details == (
+        "Without it, a replay of the run takes 20 ns of 1.000 µs less; recording slows the CPU side, so that the run "
+        "may gain more without the profiler."
+    )
+    (waits,) = rank_leads([replace(host, is_slowed=True)], [], [], 0, gaining(scale=20)).leads
+    assert waits.recoverable == 0.02
+
+
+def test_replays_without_kernels_find_them_by_the_patterns_of_their_macros() -> None:
+    patterns = [
+        str(params["kernel"])
+        for each in library()["kernel_class_share"].report.findings  # type: ignore[union-attr]
+        if each.what_if and "kernel" in (params := dict(each.what_if.params))
+    ]
+    macros = (QUERIES / "lib" / "35_names.sql").read_text(encoding="utf-8")
+    assert [pattern in macros for pattern in patterns] == [True] * 3
 
 
 @pytest.mark.parametrize(

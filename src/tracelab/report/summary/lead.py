@@ -93,6 +93,8 @@ class Lead:
     """The sentence without details, which are about all of `cost_ns`: for where other findings explain most of that."""
     caveat: str = ""
     """A sentence about what the time that is lost includes, such as what recording costs."""
+    is_slowed: bool = False
+    """Whether recording slows the CPU side of the run, as its run folder shows."""
     notes: tuple["Lead", ...] = ()
     """Findings about its rank that are not ranked: its text has them."""
 
@@ -108,7 +110,7 @@ class Lead:
 
         A replay that removes more than the loss bounds `rest`.
         """
-        if self.gain is None:
+        if self.gain is None or self.is_understated:
             return self.rest
         return min(self.rest, self.gain.bound) if self.is_bounded else self.gain.share
 
@@ -120,7 +122,13 @@ class Lead:
     @property
     def is_replayed(self) -> bool:
         """Return whether `recoverable` is from a replay."""
-        return self.gain is not None and not (self.is_bounded and self.rest <= self.gain.bound)
+        is_smaller = self.is_bounded and self.gain is not None and self.rest <= self.gain.bound
+        return self.gain is not None and not (is_smaller or self.is_understated)
+
+    @property
+    def is_understated(self) -> bool:
+        """Return whether kernels may cost more than a replay gains: it has the CPU side as a profiler slows it."""
+        return self.is_bounded and self.is_slowed and set(self.topics) <= COMPUTING_TOPICS
 
     @property
     def has_bound(self) -> bool:

@@ -62,7 +62,11 @@ def find_leads(
         for finding in _select_costly(session, leading):
             leads, few = _leads_of(session, query, finding, table, devices_ns)
             for run, found in leads:
-                each = replace(found, caveat=_describe_caveat(found, slowdowns.get(run), start_ups.get(run)))
+                each = replace(
+                    found,
+                    caveat=_describe_caveat(found, slowdowns.get(run), start_ups.get(run)),
+                    is_slowed=bool(slowdowns.get(run)),
+                )
                 (small if each.share < LEAST_SHARE else ruled if finding.rule is None else within)[run].append(each)
             below += few
         session.con.unregister("answer")
