@@ -659,6 +659,7 @@ def test_a_limit_bounds_the_findings_of_texts_and_of_data(tmp_path: Path, monkey
             for fmt in ("table", "csv")
         )
         counts.append((len(re.findall(r"^  \d\. ", text, re.MULTILINE)), data.count('"finding"')))
+        assert ("What costs most" in text, "\n\n\n" in text) == (counts[-1][0] > 0, False)
     assert counts == [(2, 2), (1, 1), (0, 0)]
 
 

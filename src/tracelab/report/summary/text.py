@@ -204,16 +204,23 @@ def _run_lines(summary: RunSummary, width: int, most_leads: int | None) -> Itera
         yield from _wrap(summary.balance, width, "")
         yield from _note_lines(summary, width, "")
         return
+    yield from _finding_lines(summary, width, most_leads)
+
+
+def _finding_lines(summary: RunSummary, width: int, most_leads: int | None) -> Iterator[str]:
+    """Yield the first findings with the notes among them, other notes, and what is left out."""
     listed = summary.leads[:most_leads]
     placed, notes = order_with_losses(listed, summary.unranked)
-    yield from _wrap(f"{describe_shares(summary, [*listed, *summary.unranked])}:", width, "")
+    if placed:
+        yield from _wrap(f"{describe_shares(summary, [*listed, *summary.unranked])}:", width, "")
     for number, lead in placed:
         if number is None:
             yield ""
             yield from _wrap(_describe_unranked(lead), width, "  - ", "     ")
         else:
             yield from _lead_lines(number, lead, summary, width)
-    yield ""
+    if placed:
+        yield ""
     yield from _unranked_lines(notes, width)
     yield from _wrap(summary.balance, width, "")
     if more := len(summary.leads) - len(listed):
