@@ -17,10 +17,11 @@ from hypothesis import settings
 
 from tests import allocator, properties, rights
 from tests.fork_server import ForkServer
+from tests.kept_library import KeptLibraries
 from tests.memory import MemoryStore
 from tracelab.collect.process import launch
 from tracelab.collect.program import process as program_process
-from tracelab.store import files
+from tracelab.store import files, session
 
 _SLOW = (
     *("collect/test_option_pairs.py", "readers/test_kineto_corpus.py", "collect/test_program_runs.py", "study/"),
@@ -125,6 +126,14 @@ def _one_thread() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(duckdb, "connect", connect_with_one_thread)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kept_libraries(_one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Define the macros of full sessions once in a process, and copy them from then on."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session, "create_library", KeptLibraries(tmp_path_factory.mktemp("libraries")).create)
         yield
 
 

@@ -56,8 +56,9 @@ class MemoryStore:
         for table in schema.TABLES:
             columns = ", ".join(f'"{column.name}" {column.duckdb}' for column in table.columns)
             self.con.execute(f"create table stored_{table.name} ({columns})")
-        for text in session.render_session(_MemoryRows(), session.render_library(Path())):
-            session.run_statements(self.con, text)
+        texts = session.render_session(_MemoryRows(), session.render_library(Path()))
+        session.run_statements(self.con, *texts.views)
+        session.create_library(self.con, texts.library)
         self.con.execute("set enable_progress_bar = false").fetchall()
 
     def filled(self, tables: Mapping[str, Rows]) -> Self:

@@ -226,8 +226,8 @@ def test_definitions_without_a_scope_return_what_those_with_one_do(tmp_path: Pat
     scoped = duckdb.connect()
     for con, has_scope in ((unscoped, False), (scoped, True)):
         stored = session.ParquetRows(store, session.list_parts(store))
-        for text in session.render_session(stored, session.render_library(store, has_scope=has_scope)):
-            session.run_statements(con, text)
+        texts = session.render_session(stored, session.render_library(store, has_scope=has_scope))
+        session.run_statements(con, *texts.views, *texts.library)
         con.execute("create view gpu_rows as select *, kind as part from gpu_activity")
         con.execute("create view other_rows as select *, kind as part, 0::tinyint as layer from out_of_scope_activity")
         con.execute("create view gpu_lanes as from lanes('gpu_rows')")

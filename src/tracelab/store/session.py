@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -93,8 +93,10 @@ def connect(  # noqa: PLR0913  one for each choice of a session
         con = open_duckdb()
         with integrity.explain_read_errors(store):
             rows, beside = _open_rows(store, alignment=alignment, runs=runs, read_runs=read_runs, mask=mask)
-            for text in _session_sql(rows, beside, store, comments=comments, referenced=referenced, mask=mask):
-                run_statements(con, text)
+            texts = _session_sql(rows, beside, store, comments=comments, referenced=referenced, mask=mask)
+            run_statements(con, *texts.views)
+            create_library(con, texts.library)
+            run_statements(con, *texts.window)
             for table in numbered:
                 run_statements(con, _create_numbered_view(rows, schema.BY_NAME[table]))
             for macro, its_rows in ((_PLAIN_STORE, rows), (_WHOLE_STORE, beside.get(UNSCOPED, rows))):
@@ -143,7 +145,8 @@ def init_sql(store: Path, alignment: "Alignment | None" = None, mask: "RowMask |
     """
     with integrity.explain_read_errors(store):
         rows, beside = _open_rows(store, alignment=alignment, mask=mask)
-        return "\n\n".join(_session_sql(rows, beside, store, comments=True, referenced=None, mask=mask)) + "\n"
+        texts = _session_sql(rows, beside, store, comments=True, referenced=None, mask=mask)
+    return "\n\n".join((*texts.views, *texts.library, *texts.window)) + "\n"
 
 
 def _open_rows(
@@ -191,19 +194,25 @@ def _session_sql(
     comments: bool,
     referenced: str | None,
     mask: "RowMask | None",
-) -> list[str]:
+) -> "SessionSql":
     library = render_library(store.resolve(), has_scope=mask is not None)
     if mask is not None and referenced is not None:
         scope = [sql for each in schema.named_computations(referenced) for sql in each.scope_relations.values()]
         referenced = "\n".join([referenced, *scope])
     texts = render_session(rows, library, beside=beside, comments=comments, referenced=referenced)
-    return texts if mask is None else [mask.render(), *texts, mask.render_window()]
+    return texts if mask is None else SessionSql([mask.render(), *texts.views], texts.library, [mask.render_window()])
 
 
-def run_statements(con: duckdb.DuckDBPyConnection, text: str) -> None:
-    """Run the statements of one text of `render_session`."""
-    for statement in _parse_statements(text):
-        con.execute(statement)
+def create_library(con: duckdb.DuckDBPyConnection, library: Sequence[str]) -> None:
+    """Create the rules and macros of a session behind its views."""
+    run_statements(con, *library)
+
+
+def run_statements(con: duckdb.DuckDBPyConnection, *texts: str) -> None:
+    """Run the statements of texts of `render_session`."""
+    for text in texts:
+        for statement in _parse_statements(text):
+            con.execute(statement)
 
 
 @lru_cache(maxsize=256)
@@ -342,6 +351,15 @@ class StoredRows(Protocol):
         """Select all stored columns of a table, and `filename`."""
 
 
+@dataclass(frozen=True)
+class SessionSql:
+    """A session as SQL texts, in their order: settings and views; rules and macros; what replaces these in a scope."""
+
+    views: list[str]
+    library: list[str]
+    window: list[str] = field(default_factory=list)
+
+
 def render_library(root: Path, *, has_scope: bool = False) -> list[str]:
     """Render rules for kernels and process groups, the store's own first, macros, and formulas for ops as SQL texts.
 
@@ -363,8 +381,8 @@ def render_session(
     beside: Mapping[str, StoredRows] = MappingProxyType({}),
     comments: bool = False,
     referenced: str | None = None,
-) -> list[str]:
-    """Render a session as a list of SQL texts: settings, one view a table, comments, and the macro library.
+) -> SessionSql:
+    """Render a session as SQL texts: settings, one view a table, comments, and the macro library.
 
     With `referenced`, leave out the views and macros that this SQL does not need. `beside` has the rows of a store that
     `stored` lacks in a scope, by the prefix of their views: without one it lacks none, and these are the same rows.
@@ -387,7 +405,7 @@ def render_session(
         ]
     commented: list[schema.Table | schema.ComputedTable] = [*tables, *computed]
     documented = [_create_comments(table) for table in commented] if comments else []
-    return [_SETTINGS, *views, *documented, *library]
+    return SessionSql([_SETTINGS, *views, *documented], list(library))
 
 
 def referenced_tables(store: Path, referenced: str) -> list[str]:
