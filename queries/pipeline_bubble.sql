@@ -98,20 +98,28 @@ lanes as materialized (
     select (row_number() over (order by run, rank, source, device))::integer as lane, run, source, rank, device
     from (select distinct run, source, rank, device from compute)
 ),
+marks as materialized (
+    select l.lane, l.run, l.rank, coalesce(s.pid, -1) as pid, s.step, s.start_ns, s.range_end_ns
+    from steps as s
+    join lanes as l on s.run = l.run and s.source = l.source and s.rank = l.rank
+),
+placed as materialized (  -- two numbers join in half the time of four columns
+    select l.lane, c.id, coalesce(c.pid, -1) as pid, c.at_ns, c.start_ns, c.end_ns
+    from compute as c
+    join lanes as l on c.run = l.run and c.source = l.source and c.rank = l.rank and c.device is not distinct from l.device
+),
 passes as materialized (
     select
-        l.lane, l.run, l.rank, s.step,
+        s.lane, s.run, s.rank, s.step,
         min(c.start_ns) filter (p.is_forward) as begin_ns,
         max(c.end_ns) filter (not p.is_forward) as end_ns,
         min(c.start_ns) filter (not p.is_forward) as first_backward_ns,
         greatest(min(c.start_ns) filter (not p.is_forward), max(c.end_ns) filter (p.is_forward)) as last_forward_ns
-    from compute as c
+    from placed as c
     join phased as p on c.id = p.id
-    join lanes as l on c.run = l.run and c.source = l.source and c.rank = l.rank and c.device is not distinct from l.device
-    asof join steps as s
-        on c.run = s.run and c.source = s.source and c.rank = s.rank and c.pid is not distinct from s.pid and c.at_ns >= s.start_ns
+    asof join marks as s on c.lane = s.lane and c.pid = s.pid and c.at_ns >= s.start_ns
     where c.at_ns < s.range_end_ns
-    group by l.lane, l.run, l.rank, s.step
+    group by s.lane, s.run, s.rank, s.step
     having min(c.start_ns) filter (p.is_forward) < max(c.end_ns) filter (not p.is_forward)
 ),
 cuts as materialized (
@@ -124,10 +132,9 @@ others as (
     from out_of_scope_layers where layer < 2
 ),
 work as (
-    select l.lane, 0::tinyint as layer, c.start_ns, c.end_ns
-    from compute as c
-    join lanes as l on c.run = l.run and c.source = l.source and c.rank = l.rank and c.device is not distinct from l.device
-    where has_valid_interval(c.start_ns, c.end_ns)
+    select lane, 0::tinyint as layer, start_ns, end_ns
+    from placed
+    where has_valid_interval(start_ns, end_ns)
     union all
     select l.lane, 1, c.start_ns, c.end_ns
     from carried as c
