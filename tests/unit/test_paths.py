@@ -15,6 +15,7 @@ from tests.properties import examples
 from tests.ranks import kernel, note
 from tracelab import schema
 from tracelab.errors import UsageError
+from tracelab.paths.chosen_rows import SHORT_GAP_NS
 from tracelab.paths.columns import array_memory
 from tracelab.paths.graph import Graph, build_graph
 from tracelab.paths.recording import Relations
@@ -22,7 +23,6 @@ from tracelab.paths.replay import Replay, no_change, replay
 from tracelab.paths.scope import PathScope
 from tracelab.paths.threads import SILENT, divide_threads, enclosing_rows
 from tracelab.paths.walk import NodePath, Window, divide_path, find_path, whole_window
-from tracelab.paths.what_if import SHORT_GAP_NS
 from tracelab.paths.windows import find_windows, start_within, walk_windows
 from tracelab.paths.work import ChangedWork, own_times
 from tracelab.query.library import library

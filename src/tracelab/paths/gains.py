@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable
 
 import pyarrow as pa
 
+from tracelab.paths.chosen_rows import NO_FILTERS, Params
 from tracelab.paths.columns import nullable_column, text_column
 from tracelab.paths.recording import Relations
-from tracelab.paths.what_if import NO_FILTERS, Params, Replays
+from tracelab.paths.what_if import Replays
 
 Change = tuple[tuple[str, str | float], ...]
 """The parameters of the query what_if that make a change, with their values."""
