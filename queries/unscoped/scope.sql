@@ -49,3 +49,18 @@ create or replace macro idle_outside(relation) as table
 select run, source, rank, device, start_ns, end_ns from query_table(relation) where false;
 
 create or replace macro scope_windows(relation) as table from windows(relation);
+
+create or replace macro filtered_calls(of_run, of_rank) as table
+select run, source, rank, pid, tid, name, api, start_ns, end_ns, correlation
+from api_calls
+where matches(run, of_run) and matches(rank, of_rank);
+
+create or replace macro scope_ops(of_run, of_rank) as table
+from ops
+where matches(run, of_run) and matches(rank, of_rank);
+
+create or replace macro naming_rows(everywhere, left_out, launching, of_run, of_rank, replays) as table
+with _other_rows as not materialized (
+    from query_table(everywhere) where not (matches(run, of_run) and matches(rank, of_rank))
+)
+from around_captures('_other_rows', replays);

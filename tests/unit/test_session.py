@@ -220,8 +220,11 @@ def test_definitions_without_a_scope_return_what_those_with_one_do(tmp_path: Pat
     kernels = [KERNEL | {"start_ns": at, "dur_ns": dur, "stream": at % 2, "correlation": at} for at, dur in times]
     copies = [{"device": 1, "direction": "HtoD", "start_ns": 30, "dur_ns": 15}, {"device": 1, "start_ns": None}]
     calls = [{"name": "cudaLaunchKernel", "api": "runtime", "start_ns": 1, "dur_ns": 2, "pid": 1, "tid": 1}]
-    store = build_store(tmp_path, {"kernels": kernels, "memcpys": copies, "api_calls": calls})
-    arguments = {"relation": "'gpu_rows'", "others": "'other_rows'", "lanes": "'gpu_lanes'"}
+    ops = [{"name": "op", "rank": rank, "start_ns": 0, "dur_ns": 9, "pid": 1, "tid": 1} for rank in (0, 1)]
+    store = build_store(tmp_path, {"kernels": kernels, "memcpys": copies, "api_calls": calls, "ops": ops})
+    arguments = {"relation": "'gpu_rows'", "others": "'other_rows'", "lanes": "'gpu_lanes'", "replays": "'captures'"}
+    arguments |= {"everywhere": "'unscoped_ops'", "left_out": "'left_out_ops'", "launching": "'around_ops'"}
+    arguments |= {"of_run": "null", "of_rank": "0"}
     unscoped, definitions = duckdb.connect(), session.WITHOUT_SCOPE.joinpath("scope.sql").read_text("utf-8")
     scoped = duckdb.connect()
     for con, has_scope in ((unscoped, False), (scoped, True)):
@@ -231,6 +234,10 @@ def test_definitions_without_a_scope_return_what_those_with_one_do(tmp_path: Pat
         con.execute("create view gpu_rows as select *, kind as part from gpu_activity")
         con.execute("create view other_rows as select *, kind as part, 0::tinyint as layer from out_of_scope_activity")
         con.execute("create view gpu_lanes as from lanes('gpu_rows')")
+        con.execute(
+            "create view captures as select run as capture_run, source as capture_source, 1 as capture_pid,"
+            " 1 as capture_tid, 5 as begin_ns, 6 as end_ns from unscoped_ops"
+        )
     calls_of = re.findall(r"^create or replace (?:view|macro) (\w+)(?:\((.*?)\))? as", definitions, re.MULTILINE)
     filled = set()
     for name, params in calls_of:
@@ -246,8 +253,12 @@ def test_definitions_without_a_scope_return_what_those_with_one_do(tmp_path: Pat
         filled |= {name} if rows[0] else set()
     assert filled == {
         "recorded_kernels",
+        "recorded_ops",
         "recorded_api_calls",
         "unscoped_activity",
+        "filtered_calls",
+        "scope_ops",
+        "naming_rows",
         "scope_solo_time",
         "scope_gaps",
         "scope_windows",
