@@ -115,22 +115,27 @@ executions as not materialized (
     from kernels
     where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
-kinds as (
-    select run, source, rank, device, name, name_id, start_ns, end_ns, class as part from with_class('executions')
+names as materialized (
+    select name, name_id from classify('executions')
+),
+kinds as (  -- without the names: each row would have a copy of its own
+    select run, source, rank, device, name_id, start_ns, end_ns, class as part from with_named_class('executions', 'names')
 ),
 others as materialized (
     select run, source, rank, device, class as part, start_ns, end_ns
     from out_of_scope_classes
     where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
-by_name as (
+by_id as (
     select
         run, rank, device, part, name_id,
-        any_value(name) as name,
         count(*) as kernels,
         coalesce(sum(end_ns - start_ns) filter (has_valid_interval(start_ns, end_ns)), 0) as dur_ns
     from kinds
     group by run, rank, device, part, name_id
+),
+by_name as (
+    select i.*, n.name from by_id as i left join names as n on i.name_id = n.name_id
 ),
 sums as (
     select

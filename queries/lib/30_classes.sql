@@ -1,10 +1,10 @@
 -- classify(relation): the class of each distinct `name` of the relation, by the first rule that it matches
 -- (`kernel_rules`); 'unclassified' where none does. `collective` is set for communication only, 'unknown' where the
--- name does not show it. The rules run over distinct names: a million kernels have some hundred. `name_id` is a number of
--- the name, NULL for NULL: rows that are kept carry it in place of a long text.
+-- name does not show it. The rules run over distinct names: a million kernels have some hundred. `name_id` is the place
+-- of the name among these, NULL for NULL: rows that are kept carry it in place of a long text.
 create or replace macro classify(relation) as table
 with _ruled as (
-    select name, kernel_rule(name) as rule, case when name is not null then row_number() over () end::integer as name_id
+    select name, kernel_rule(name) as rule, case when name is not null then row_number() over (order by name) end::integer as name_id
     from (select distinct name from query_table(relation))
 )
 select
