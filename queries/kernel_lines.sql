@@ -31,8 +31,21 @@
 -- kernel_sum_ns = "Durations of all kernels of the rank, added up."
 -- of_kernel_sum_ratio = "common"
 -- ///
-with activity as materialized (
-    from filtered_activity($run, $rank) where kind = 'kernel'
+with executions as not materialized (
+    select
+        run, source, rank, pid, device, name, correlation, external_id, graph_node, start_ns, end_ns, stream,
+        case when has_valid_interval(start_ns, end_ns) then dur_ns else 0 end as dur_ns
+    from kernels
+    where matches(run, $run) and matches(rank, $rank)
+),
+kinds as materialized (
+    from kernel_kinds('executions')
+),
+works as materialized (
+    from works_of_kinds('executions', 'kinds')
+),
+launched as not materialized (
+    from launched_works('works', 'kinds')
 ),
 api as not materialized (
     from filtered_calls($run, $rank)
@@ -47,7 +60,7 @@ frames as materialized (
     from program_frames($run, $rank, 'replayed')
 ),
 points as materialized (
-    from linked_points('activity', 'api', 'host_ops', 'replayed')
+    from linked_points('launched', 'api', 'host_ops', 'replayed')
 ),
 elsewhere as not materialized (
     from unscoped_ops where not (matches(run, $run) and matches(rank, $rank))
@@ -61,25 +74,31 @@ files as materialized (
     )
     where starts_with(name, 'triton_') and args->>'$.kernel_file' is not null
 ),
+placed as materialized (
+    select w.kind, i.frame, j.parent as file, count(*) as kernels, sum(w.dur_ns) as dur_ns
+    from works as w
+    left join point_frames('points', 'host_ops', 'frames') as i on w.id = i.id
+    left join innermost('files', 'points') as j on w.id = j.id
+    group by w.kind, i.frame, j.parent
+),
 sums as (
     select
-        a.run, a.rank, f.name as line,
-        if($by = 'kernel', a.name, null) as kernel,
+        k.run, k.rank, f.name as line,
+        if($by = 'kernel', k.name, null) as kernel,
         if($by = 'kernel', g.kernel_file, null) as kernel_file,
-        count(*) as kernels,
-        sum(a.gpu_ns) as dur_ns
-    from activity as a
-    left join point_frames('points', 'host_ops', 'frames') as i on a.id = i.id
-    left join frames as f on i.frame = f.id
-    left join innermost('files', 'points') as j on a.id = j.id
-    left join files as g on j.parent = g.id
-    where $kernel_name is null or regexp_matches(a.name, $kernel_name)
+        sum(p.kernels) as kernels,
+        sum(p.dur_ns) as dur_ns
+    from placed as p
+    join kinds as k using (kind)
+    left join frames as f on p.frame = f.id
+    left join files as g on p.file = g.id
+    where $kernel_name is null or regexp_matches(k.name, $kernel_name)
     group by all
 ),
 shares as (
     select s.*, k.kernel_sum_ns
     from sums as s
-    join (select run, rank, sum(gpu_ns) as kernel_sum_ns from activity group by run, rank) as k
+    join (select run, rank, sum(dur_ns) as kernel_sum_ns from placed join kinds using (kind) group by run, rank) as k
         on s.run = k.run and s.rank is not distinct from k.rank
 )
 select

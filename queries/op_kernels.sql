@@ -47,29 +47,14 @@ with executions as not materialized (
     from kernels
     where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
-kinds as materialized (  -- a million kernels have some hundred, and a number takes less memory than their columns
-    select (row_number() over ())::integer as kind, run, source, rank, pid, device, name
-    from (
-        select run, source, rank, pid, device, name
-        from executions
-        group by run, source, rank, pid, device, name
-        having count(*) > 0  -- always so; but DuckDB then takes the kinds for few, and builds no hash table on the kernels
-    )
+kinds as materialized (
+    from kernel_kinds('executions')
 ),
 works as materialized (
-    select
-        row_number() over () as id, k.kind, e.correlation, e.external_id, e.dur_ns, e.graph_node, e.start_ns, e.end_ns, e.stream
-    from executions as e
-    join kinds as k
-        on e.run = k.run and e.source = k.source and e.rank = k.rank and e.name is not distinct from k.name
-        and e.pid is not distinct from k.pid and e.device is not distinct from k.device
+    from works_of_kinds('executions', 'kinds')
 ),
 launched as not materialized (
-    select
-        w.id, k.run, k.source, k.rank, k.pid, k.device, w.correlation, w.external_id, 'kernel' as kind, w.graph_node, w.start_ns,
-        w.end_ns, w.stream
-    from works as w
-    join kinds as k using (kind)
+    from launched_works('works', 'kinds')
 ),
 api as not materialized (
     from filtered_calls($run, $rank)

@@ -21,6 +21,34 @@ select
 from gpu_activity
 where matches(run, of_run) and matches(rank, of_rank);
 
+-- kernel_kinds(executions): the runs, sources, ranks, processes, devices and names that kernels have, numbered. A million kernels have
+-- some hundred of them, and a number takes less memory than the six columns.
+create or replace macro kernel_kinds(executions) as table
+select (row_number() over ())::integer as kind, run, source, rank, pid, device, name
+from (
+    select run, source, rank, pid, device, name
+    from query_table(executions)
+    group by run, source, rank, pid, device, name
+    having count(*) > 0  -- always so; but DuckDB then takes the kinds for few, and builds no hash table on the kernels
+);
+
+-- works_of_kinds(executions, kinds): kernels with the number of their kernel_kinds() in place of what it stands for, numbered.
+create or replace macro works_of_kinds(executions, kinds) as table
+select
+    row_number() over () as id, k.kind, e.correlation, e.external_id, e.dur_ns, e.graph_node, e.start_ns, e.end_ns, e.stream
+from query_table(executions) as e
+join query_table(kinds) as k
+    on e.run = k.run and e.source = k.source and e.rank = k.rank and e.name is not distinct from k.name
+    and e.pid is not distinct from k.pid and e.device is not distinct from k.device;
+
+-- launched_works(works, kinds): works_of_kinds() as linked_points() takes them.
+create or replace macro launched_works(works, kinds) as table
+select
+    w.id, k.run, k.source, k.rank, k.pid, k.device, w.correlation, w.external_id, 'kernel' as kind, w.graph_node, w.start_ns,
+    w.end_ns, w.stream
+from query_table(works) as w
+join query_table(kinds) as k using (kind);
+
 -- filtered_ops(of_run, of_rank): ops of the host, numbered. Those of the backward pass name the thread of their forward op.
 create or replace macro filtered_ops(of_run, of_rank) as table
 select
