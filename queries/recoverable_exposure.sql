@@ -60,10 +60,13 @@ layers as materialized (
     from with_class('executions')
     where has_valid_interval(start_ns, end_ns)
 ),
-computing as materialized (
+others as materialized (
+    select run, source, rank, device, start_ns, end_ns from out_of_scope_rows('activity', 'out_of_scope_layers') where layer = 0
+),
+computing as not materialized (
     select run, source, rank, pid, device, start_ns, end_ns, correlation from layers where layer = 0
     union all
-    select run, source, rank, null, device, start_ns, end_ns, null from out_of_scope_rows('activity', 'out_of_scope_layers') where layer = 0
+    select run, source, rank, null, device, start_ns, end_ns, null from others
 ),
 communication as (
     select run, source, rank, device, start_ns, end_ns from layers where layer = 1
