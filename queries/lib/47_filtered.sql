@@ -32,7 +32,7 @@ from (
     having count(*) > 0  -- always so; but DuckDB then takes the kinds for few, and builds no hash table on the kernels
 );
 
--- works_of_kinds(executions, kinds): kernels with the number of their kernel_kinds() in place of what it stands for, numbered.
+-- works_of_kinds(executions, kinds): kernels with the number of their kernel_kinds() in place of its columns, numbered.
 create or replace macro works_of_kinds(executions, kinds) as table
 select
     row_number() over () as id, k.kind, e.correlation, e.external_id, e.dur_ns, e.graph_node, e.start_ns, e.end_ns, e.stream
