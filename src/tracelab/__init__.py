@@ -45,6 +45,7 @@ def record(  # noqa: PLR0913  one for each option
     memory: bool = False,
     stacks: bool = False,
     flops: bool = False,
+    syncs: bool = False,
     keep_attached: bool = False,
     force: bool = False,
 ) -> ScriptRecording:
@@ -53,6 +54,7 @@ def record(  # noqa: PLR0913  one for each option
     The profiler skips `wait` steps, or `after_s` seconds, and records `active` steps, or `for_s` seconds, `cycles`
     times; without them the first 20 steps or 30 s. With `on_demand`, SIGUSR1, `r.request()` or a touch of the file
     `record` in the run folder begins each recording. Every rank enters the block, after `init_process_group`.
+    `syncs` records which streams and events GPU work waits for, so that critical paths know it.
     `keep_attached` leaves CUPTI attached after the last planned window, which slows later steps on an NVIDIA GPU.
 
     The end of the block prints one line on stderr. A name that has a finished run raises UsageError: without a name,
@@ -65,5 +67,5 @@ def record(  # noqa: PLR0913  one for each option
     from tracelab.collect.recording.window import Window
 
     window = Window(wait, active, cycles, after_s, for_s, on_demand)
-    options = KinetoOptions(shapes, memory, stacks, flops, keep_attached)
+    options = KinetoOptions(shapes, memory, stacks, flops, syncs, keep_attached)
     return ScriptRecording(run, Path(out), window, options, force=force)

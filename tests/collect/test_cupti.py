@@ -1,15 +1,21 @@
-"""CUPTI is detached at the last planned window alone, where CUDA allows it and the user has not decided."""
+"""CUPTI is detached at the last planned window alone, where CUDA allows it; it records waits on request."""
 
+import inspect
 import os
+from dataclasses import fields
 from types import SimpleNamespace
 
 import pytest
 
+import tracelab
 from tests.collect import gpu_node
 from tests.needs import needs_torch
+from tracelab.collect.kineto_flags import KINETO_FLAGS
 from tracelab.collect.profiling.cupti import CuptiTeardown
+from tracelab.collect.profiling.kineto import Kineto
 from tracelab.collect.program.settings import ProgramSettings, validate_program
 from tracelab.collect.recording.profilers import KinetoOptions
+from tracelab.collect.settings import Settings
 from tracelab.errors import UsageError
 
 
@@ -139,3 +145,33 @@ def test_it_needs_kineto():
     options = KinetoOptions(keep_attached=True)
     with pytest.raises(UsageError, match="--keep-attached need --profiler kineto"):
         validate_program(ProgramSettings(("python",), ("nsys",), kineto=options))
+
+
+@needs_torch
+@pytest.mark.usefixtures("_forked_ranks")
+def test_waits_of_gpu_work_are_recorded_on_request(node):
+    """The fifth setting of torch's experimental ones is whether synchronization is recorded."""
+    run = node.train(profiler="kineto", syncs=True, warmup=0, active=1, steps=3)
+    assert (run.status, run.json["capture"]["syncs"]) == ("ok", True), run.error
+    (config,) = [call.split() for call in run.calls() if call.startswith("kineto.experimental_config")]
+    assert config[5] == "True"
+
+
+def test_a_pytorch_that_records_no_waits_is_named(tmp_path):
+    module = SimpleNamespace(
+        cuda=SimpleNamespace(is_available=lambda: True),
+        version=SimpleNamespace(cuda="12.6"),
+        profiler=SimpleNamespace(
+            ProfilerActivity=SimpleNamespace(CPU="cpu", CUDA="cuda"), profile=lambda **options: options
+        ),
+    )
+    kineto = Kineto(module, KinetoOptions(syncs=True), 0, tmp_path, tmp_path)
+    assert "experimental_config" not in kineto._build_profile()
+    assert kineto.describe()["note"] == "this PyTorch cannot record what GPU work waits for (--syncs)"
+
+
+def test_the_options_of_kineto_are_those_of_every_command():
+    named = [field.name for field in fields(KinetoOptions)]
+    assert sorted(named) == sorted([*KINETO_FLAGS, "device"])
+    assert set(KINETO_FLAGS) <= {field.name for field in fields(Settings)}
+    assert set(KINETO_FLAGS) <= set(inspect.signature(tracelab.record).parameters)

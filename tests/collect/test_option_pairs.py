@@ -62,7 +62,7 @@ UNVARIED = {
     *("model", "set", "data", "data_root", "image_size", "batch_size", "steps", "device", "gpus", "learning_rate"),
     *("momentum", "weight_decay", "pretrained", "weights", "seed", "active", "clock_control", "metrics", "sample_s"),
     *("timeout_s", "out", "run", "force", "sweep", "repeat", "tag"),
-    *("stacks", "keep_attached"),
+    *("stacks", "syncs", "keep_attached"),
 }
 """Options without a path of their own through CUDA, or with tests of their own."""
 WORKLOADS = ("gemm", "triad", "copies", "streams", "collectives", "transformer", "inference", "image_classification")

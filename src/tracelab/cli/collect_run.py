@@ -1,11 +1,13 @@
 """`tracelab collect run`: run any program and record it."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from tracelab.cli.collect_train import exit_with_results, parse_pairs
+from tracelab.collect.kineto_flags import KINETO_FLAGS
 from tracelab.foreign_text import print_lines
 
 _EPILOG = """\b
@@ -38,6 +40,12 @@ class _RunCommand(click.Command):
             raise click.UsageError(f"no option {error.option_name!r}; did you mean {meant}?", ctx) from error
 
 
+def _kineto_flags(command: Callable[..., None]) -> Callable[..., None]:
+    for name, about in reversed(KINETO_FLAGS.items()):
+        command = click.option(f"--{name.replace('_', '-')}", is_flag=True, help=about)(command)
+    return command
+
+
 @click.command(
     cls=_RunCommand,
     epilog=_EPILOG,
@@ -62,11 +70,7 @@ class _RunCommand(click.Command):
 @click.option(
     "--on-demand", is_flag=True, help="Record on each SIGUSR1, or touch of the file `record` in the run folder."
 )
-@click.option("--memory", is_flag=True, help="Also record allocations (kineto).")
-@click.option("--shapes", is_flag=True, help="Also record input shapes (kineto).")
-@click.option("--stacks", is_flag=True, help="Also record Python stacks (kineto).")
-@click.option("--flops", is_flag=True, help="Write FLOPs per operator next to the trace (kineto).")
-@click.option("--keep-attached", is_flag=True, help="Leave CUPTI attached after the last window (kineto).")
+@_kineto_flags
 @click.option("--metrics", multiple=True, metavar="NAME", help="Additional ncu metric; repeatable.")
 @click.option(
     "--sample-s",
@@ -98,9 +102,7 @@ def command(*, command: tuple[str, ...], profilers: tuple[str, ...], tag: tuple[
     from tracelab.collect.recording.window import Window
 
     window = Window(**{name: options.pop(name) for name in Window.__dataclass_fields__})
-    kineto = KinetoOptions(
-        **{name: options.pop(name) for name in ("memory", "shapes", "stacks", "flops", "keep_attached")}
-    )
+    kineto = KinetoOptions(**{name: options.pop(name) for name in KINETO_FLAGS})
     settings = ProgramSettings(
         command, profilers or ("kineto",), window, kineto, tag=parse_pairs("tag", tag), **options
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 from tracelab import __version__
 from tracelab.collect import settings as options
+from tracelab.collect.kineto_flags import KINETO_FLAGS
 from tracelab.collect.machine import list_gpus, read_host, recorded_environment
 from tracelab.collect.process.placement import Placement
 from tracelab.collect.profiling.schedule import build_schedule
@@ -24,7 +25,7 @@ _CLOCKS = (
     "memory_clock_max_hz",
     "power_limit_w",
 )
-_CAPTURE_AXES = ("profiler", "window", "memory", "shapes", "stacks", "flops", "keep_attached", "wait", "cycles")
+_CAPTURE_AXES = ("profiler", "window", *KINETO_FLAGS, "wait", "cycles")
 
 
 def initial_run_json(settings: Settings, workload: Workload, placement: Placement, run: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from tracelab.collect.kineto_flags import KINETO_FLAGS, NEEDS_KINETO
 from tracelab.enumerations import PARALLELISMS, PRECISIONS
 from tracelab.errors import UsageError, suggest_name
 from tracelab.run_names import check_run_name
@@ -79,11 +80,12 @@ class Settings:
     active: int | None = _option(None, f"Consecutive steps to record.  [default: {ACTIVE_STEPS}]", least=1)
     wait: int = _option(0, "Steps to skip before recording.", least=0)
     cycles: int = _option(1, "How often to wait and record; each cycle writes its own file.", least=1)
-    memory: bool = _option(default=False, about="Also record allocations (kineto).")
-    shapes: bool = _option(default=False, about="Also record input shapes (kineto).")
-    stacks: bool = _option(default=False, about="Also record Python stacks (kineto).")
-    flops: bool = _option(default=False, about="Write FLOPs per operator next to the trace (kineto).")
-    keep_attached: bool = _option(default=False, about="Leave CUPTI attached after the last window (kineto).")
+    memory: bool = _option(default=False, about=KINETO_FLAGS["memory"])
+    shapes: bool = _option(default=False, about=KINETO_FLAGS["shapes"])
+    stacks: bool = _option(default=False, about=KINETO_FLAGS["stacks"])
+    flops: bool = _option(default=False, about=KINETO_FLAGS["flops"])
+    syncs: bool = _option(default=False, about=KINETO_FLAGS["syncs"])
+    keep_attached: bool = _option(default=False, about=KINETO_FLAGS["keep_attached"])
     clock_control: str = _option("none", "GPU clocks while ncu measures.", choices=("none", "base", "boost"))
     metrics: tuple[str, ...] = _option((), "Additional ncu metric besides those of the roofline; repeatable.")
     sample_s: float = _option(1.0, "Seconds between samples of GPUs and host; 0 disables sampling.", least=0)
@@ -131,11 +133,7 @@ CAPTURE_OPTIONS = (
     "active",
     "wait",
     "cycles",
-    "memory",
-    "shapes",
-    "stacks",
-    "flops",
-    "keep_attached",
+    *KINETO_FLAGS,
     "clock_control",
     "metrics",
 )
@@ -294,8 +292,8 @@ _CONTRADICTIONS: tuple[tuple[Callable[[Settings], bool], str], ...] = (
         "--profiler ncu measures GPU kernels and --device cpu runs none; use kineto or nsys",
     ),
     (
-        lambda s: s.profiler != "kineto" and (s.memory or s.shapes or s.stacks or s.flops or s.keep_attached),
-        "--memory, --shapes, --stacks, --flops and --keep-attached need --profiler kineto",
+        lambda s: s.profiler != "kineto" and any(getattr(s, name) for name in KINETO_FLAGS),
+        NEEDS_KINETO,
     ),
     (lambda s: s.profiler != "ncu" and bool(s.metrics), "--metrics needs --profiler ncu"),
     (lambda s: s.profiler != "ncu" and s.clock_control != "none", "--clock-control needs --profiler ncu"),

@@ -42,7 +42,8 @@ class UnexplainedTime:
         if self.gap_ns > least_ns:
             parts.append(
                 f"in {100 * self.gap_ns / window_ns:.0f} % a GPU waited, and for what is not recorded: record "
-                "synchronization (torch.profiler with enable_cuda_sync_events, nsys with --cuda-event-trace=true)"
+                "synchronization (tracelab collect --syncs, torch.profiler with enable_cuda_sync_events, nsys with "
+                "--cuda-event-trace=true)"
             )
         return "; ".join(parts) or None
 

@@ -118,6 +118,7 @@ def _install_kineto(setattr_):
         def __init__(self, *, activities, **options):
             if cuda not in activities:
                 raise BrokenRuleError("a profile of a program on a GPU records the GPU")
+            _note_settings(**options)
             super().__init__(activities=[each for each in activities if each != cuda], **options)
 
         def prepare_trace(self):
@@ -154,6 +155,12 @@ def _install_kineto(setattr_):
 
     setattr_(torch.profiler, "profile", Profile)
     setattr_(torch.profiler, "record_function", RecordFunction)
+
+
+def _note_settings(experimental_config=None, **_options):
+    """Note the experimental settings of a profile, where it has some."""
+    if experimental_config is not None:
+        device.state.call("kineto.experimental_config", *map(str, experimental_config.__getstate__()))
 
 
 def _add_kernels(path):

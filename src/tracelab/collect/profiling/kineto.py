@@ -48,6 +48,11 @@ class KinetoSettings(Protocol):
         ...
 
     @property
+    def syncs(self) -> bool:
+        """Whether to record which streams and events GPU work waits for."""
+        ...
+
+    @property
     def keep_attached(self) -> bool:
         """Whether CUPTI stays attached after the last planned window."""
         ...
@@ -187,11 +192,23 @@ class Kineto:
         return profile(
             activities=activities,
             **one_cycle,
+            **self._record_syncs() if len(activities) > 1 else {},
             record_shapes=settings.shapes or settings.flops,  # FLOPs are counted from shapes
             profile_memory=settings.memory,
             with_stack=settings.stacks,
             with_flops=settings.flops,
         )
+
+    def _record_syncs(self) -> dict[str, Any]:
+        """Return the option that has CUPTI record what GPU work waits for."""
+        if not self._settings.syncs:
+            return {}
+        try:
+            config = self._torch.profiler._ExperimentalConfig(enable_cuda_sync_events=True)
+        except (AttributeError, TypeError):  # torch before 2.1
+            self._note = "this PyTorch cannot record what GPU work waits for (--syncs)"
+            return {}
+        return {"experimental_config": config}
 
     def _export(self, plain: Path) -> tuple[TraceCheck, str]:
         """Export with the native exporter, which writes the most; if its JSON is invalid, with the Python exporter.

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tracelab.collect.kineto_flags import NEEDS_KINETO
 from tracelab.collect.recording.profilers import KinetoOptions
 from tracelab.collect.recording.window import Window, validate_window
 from tracelab.collect.run_folder import timed_name
@@ -74,7 +75,7 @@ def _check_profilers(settings: ProgramSettings, window: Window) -> None:
     """Refuse options that no chosen profiler has."""
     options = settings.kineto
     if "kineto" not in settings.profilers and options != KinetoOptions():
-        raise UsageError("--memory, --shapes, --stacks, --flops and --keep-attached need --profiler kineto")
+        raise UsageError(NEEDS_KINETO)
     if "ncu" not in settings.profilers and settings.metrics:
         raise UsageError("--metrics needs --profiler ncu")
     if settings.profilers == ("none",) and window != Window():

@@ -34,6 +34,7 @@ class KinetoOptions:
     memory: bool = False
     stacks: bool = False
     flops: bool = False
+    syncs: bool = False
     keep_attached: bool = False
     device: str = "auto"
 
