@@ -64,8 +64,11 @@ executions as not materialized (
     from kernels
     where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
-kinds as materialized (
-    select run, source, rank, device, start_ns, end_ns, dur_ns, class from with_class('executions')
+kinds as materialized (  -- without the class, of which each row would have a copy
+    select
+        run, source, rank, device, start_ns, end_ns,
+        class = 'communication' as communicates, class = 'unclassified' as is_unclassified
+    from with_class('executions')
 ),
 graphs as (
     select run, source, rank, device, start_ns, end_ns from activity where kind = 'graph'
@@ -82,7 +85,7 @@ others as materialized (  -- of a scope: what runs outside of it
     select run, source, rank, device, layer, start_ns, end_ns from out_of_scope_rows('widened', 'out_of_scope_layers')
 ),
 layers as not materialized (
-    select run, source, rank, device, case when class = 'communication' then 1 else 0 end as layer, start_ns, end_ns from kinds
+    select run, source, rank, device, case when communicates then 1 else 0 end as layer, start_ns, end_ns from kinds
     union all
     select run, source, rank, device, case when kind = 'graph' then 0 else 2 end, start_ns, end_ns
     from activity
@@ -98,8 +101,8 @@ devices_seen as (
 sums as (
     select
         run, rank, device,
-        as_bigint(sum(dur_ns)) as kernel_sum_ns,
-        as_bigint(coalesce(sum(dur_ns) filter (class = 'unclassified'), 0)) as unclassified_ns
+        as_bigint(sum(end_ns - start_ns)) as kernel_sum_ns,
+        as_bigint(coalesce(sum(end_ns - start_ns) filter (is_unclassified), 0)) as unclassified_ns
     from kinds
     where has_valid_interval(start_ns, end_ns)
     group by run, rank, device

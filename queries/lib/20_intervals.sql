@@ -294,34 +294,55 @@ from _lanes
 left join _sums using (lane);
 
 -- layer_totals(rows): the time in which rows of each layer run, of a relation with `layer`, a number from 0 to 5, added up by state.
--- A row is one run, source, rank, device and state: runs_0 to runs_5 are whether rows of the layer run. Of these few states
--- dur_ns adds up to the window; where no time passes between its rows, a source has one state of 0 ns. One running sum counts
--- all layers, 21 bits each: it is exact while fewer than 2 097 152 rows of a layer run at once.
+-- A row is one run, source, rank, device and state: runs_0 to runs_5 are whether rows of the layer run, by more starts than ends
+-- so far, as in sweep(). Of these few states dur_ns adds up to the window; where no time passes between its rows, a source has one
+-- state of 0 ns.
 create or replace macro layer_totals(rows) as table
 with _lanes as materialized (
     from lanes(rows)
 ),
 _rows as (
-    select lane, start_ns, end_ns, 1::hugeint << (21 * layer) as step from with_lane(rows, '_lanes')
+    select lane, start_ns, end_ns, (1 + layer)::tinyint as change from with_lane(rows, '_lanes')
 ),
 _events as (
-    select lane, start_ns as at_ns, step from _rows
+    select lane, start_ns as at_ns, change from _rows
     union all
-    select lane, end_ns, -step from _rows
+    select lane, end_ns, -change from _rows
+),
+_states as (
+    select
+        lane, at_ns,
+        lead(lane) over () as next_lane,
+        lead(at_ns) over () as next_ns,
+        count(*) filter (change = 1) over (rows between unbounded preceding and current row)
+            > count(*) filter (change = -1) over (rows between unbounded preceding and current row) as runs_0,
+        count(*) filter (change = 2) over (rows between unbounded preceding and current row)
+            > count(*) filter (change = -2) over (rows between unbounded preceding and current row) as runs_1,
+        count(*) filter (change = 3) over (rows between unbounded preceding and current row)
+            > count(*) filter (change = -3) over (rows between unbounded preceding and current row) as runs_2,
+        count(*) filter (change = 4) over (rows between unbounded preceding and current row)
+            > count(*) filter (change = -4) over (rows between unbounded preceding and current row) as runs_3,
+        count(*) filter (change = 5) over (rows between unbounded preceding and current row)
+            > count(*) filter (change = -5) over (rows between unbounded preceding and current row) as runs_4,
+        count(*) filter (change = 6) over (rows between unbounded preceding and current row)
+            > count(*) filter (change = -6) over (rows between unbounded preceding and current row) as runs_5
+    from (select lane, at_ns, change from _events order by lane, at_ns)
 ),
 _sums as (
-    select lane, depth, sum(dur_ns) as dur_ns from running_depth('_events') group by lane, depth
+    select lane, runs_0, runs_1, runs_2, runs_3, runs_4, runs_5, sum(next_ns - at_ns) as dur_ns
+    from _states
+    where lane = next_lane and next_ns > at_ns
+    group by lane, runs_0, runs_1, runs_2, runs_3, runs_4, runs_5
 )
 select
     run, source, rank, device,
     coalesce(dur_ns, 0) as dur_ns,
-    coalesce(depth, 0) as depths,
-    depths & 2097151 > 0 as runs_0,
-    (depths >> 21) & 2097151 > 0 as runs_1,
-    (depths >> 42) & 2097151 > 0 as runs_2,
-    (depths >> 63) & 2097151 > 0 as runs_3,
-    (depths >> 84) & 2097151 > 0 as runs_4,
-    (depths >> 105) & 2097151 > 0 as runs_5
+    coalesce(runs_0, false) as runs_0,
+    coalesce(runs_1, false) as runs_1,
+    coalesce(runs_2, false) as runs_2,
+    coalesce(runs_3, false) as runs_3,
+    coalesce(runs_4, false) as runs_4,
+    coalesce(runs_5, false) as runs_5
 from _lanes
 left join _sums using (lane);
 
