@@ -306,6 +306,10 @@ def test_what_recording_costs_a_side_may_be_unknown() -> None:
         }
     )
     assert describe_recording_costs(costs, ["c"], ["d"]) == []
+    others = pl.DataFrame(
+        {"run": ["e", "f"], "recorded_ns": [98.0, 97.0], "other_ns": [100.0, 100.0], "is_slower": [False, False]}
+    )
+    assert describe_recording_costs(pl.concat([costs, others]), ["a", "e", "f"], ["c"]) == []  # of medians 0.98 times
     assert describe_recording_costs(costs, ["a", "b"], ["d"]) == [
         "Recorded steps take 1.60 times as long in the base as other steps of the same runs, waits for data left out: "
         "step time, idle time and ops on the CPU include what recording costs. How much it costs the candidate is not "

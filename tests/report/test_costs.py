@@ -437,7 +437,7 @@ def test_products_in_fp32_cost_what_tf32_would_save_by_the_data_sheet(
     if rests:
         assert plain_text(found.leads[0].sentence) == (
             "Matrix products and convolutions in fp32, outside the tensor cores, take 40.00 % (400 ns of 1.000 µs) of "
-            "the kernel time; in TF32 this GPU computes up to 8.000 times as fast. It costs 350 ns of 1.000 µs."
+            "the kernel time; in TF32 this GPU computes up to 8.000 times as fast. It costs at most 350 ns of 1.000 µs."
         )
 
 

@@ -52,10 +52,10 @@ def list_warnings(unit: str, matching: Matching, facts: Sequence[FactRow], metri
 def describe_recording_costs(costs: pl.DataFrame, base: Sequence[str], candidate: Sequence[str]) -> list[str]:
     """Return by how much a profiler slows the compared steps of a side, and how steps compare that it did not record.
 
-    `costs` are rows of recording_costs() by run. Nothing where it slows no recording.
+    `costs` are rows of recording_costs() by run. Nothing where it slows less than half of the recordings of each side.
     """
     sides = {name: costs.filter(pl.col("run").is_in(runs)) for name, runs in (("base", base), ("candidate", candidate))}
-    if not any(side["is_slower"].any() for side in sides.values()):
+    if not any(side.height and 2 * side["is_slower"].sum() >= side.height for side in sides.values()):
         return []
     known = {name: side for name, side in sides.items() if side.height}
     recorded, other = (

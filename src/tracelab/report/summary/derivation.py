@@ -146,7 +146,8 @@ def _cost(lead: Lead, less: Sequence[str], *, is_consequence: bool) -> Iterator[
     consequences = sum(each.rest for each in _consequences(lead))
     if not less and not consequences and f"{measured} of {whole}" in plain_text(lead.sentence):
         return
-    counted = _time(lead, lead.own_rest) if less else measured
+    at_most = "at most " * (lead.finding.cost is not None and lead.finding.cost.is_bound)
+    counted = at_most + (_time(lead, lead.own_rest) if less else measured)
     of = f"{whole} in all steps" if lead.is_of_steps else whole
     if lead.added > 1 and not is_consequence:
         lose, to = ("lose", "to") if lead.is_ranked else ("spend", "on")
