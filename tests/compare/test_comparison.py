@@ -106,6 +106,20 @@ def test_a_metric_of_a_gate_is_in_the_first_table_alone(slower: Comparison) -> N
         assert len([line for line in lines if line.startswith("step_time ")]) == 1
 
 
+def test_details_beyond_a_limit_are_counted(slower: Comparison) -> None:
+    """A kernel and an op change by 1 % of the step or more; all details are 2 classes, 2 kernels, an op and 2 ops."""
+    last = [
+        writers.write_text(slower, everything=everything, most=most, width=200).splitlines()[-1]
+        for everything, most in ((False, None), (False, 0), (True, 1))
+    ]
+    assert last == [
+        "- Details that change by less than 1 % of the step are left out; --all lists them.",
+        "- Details that change by less than 1 % of the step are left out, and 2 others with smaller changes than those "
+        "listed; --all without --limit lists them.",
+        "- 3 details with smaller changes than those listed are left out; --all without --limit lists them.",
+    ]
+
+
 def test_comment_begins_with_the_verdict_and_names_the_cause(slower: Comparison) -> None:
     lines = writers.write_markdown(slower).splitlines()
     assert lines[0] == (

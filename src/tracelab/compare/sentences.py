@@ -1,7 +1,7 @@
 """Write what a comparison shows as sentences and cells that an engineer reads; every writer takes them from here."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tracelab.compare import metrics
 from tracelab.compare.comparability import EXPLAIN_SPEED, SHAPES, FactRow
@@ -47,11 +47,10 @@ _SUBJECTS = {
 
 @dataclass(frozen=True)
 class Details:
-    """The rows of one group of details that are listed, and how many are not."""
+    """The rows of one group of details."""
 
     title: str
     rows: tuple[MetricRow, ...]
-    left_out: int
 
     @property
     def is_long(self) -> bool:
@@ -341,6 +340,25 @@ def list_details(comparison: Comparison, *, everything: bool = False, most: int 
     """Return the details with the largest differences, group by group; `everything` lists all but `headline_rows`.
 
     `most` is the number of rows of a group, by default all with `everything`, else those of a page.
+    """
+    groups = _group_details(comparison, everything=everything)
+    listed = [replace(each, rows=each.rows[: _limit_of(everything=everything, most=most)]) for each in groups]
+    return [each for each in listed if each.rows]
+
+
+def count_cut_details(comparison: Comparison, *, everything: bool = False, most: int | None = None) -> int:
+    """Return how many rows `list_details` leaves out because their group has more than it lists."""
+    listed = list_details(comparison, everything=everything, most=most)
+    groups = _group_details(comparison, everything=everything)
+    return sum(len(each.rows) for each in groups) - sum(len(each.rows) for each in listed)
+
+
+def _limit_of(*, everything: bool, most: int | None) -> int | None:
+    return most if most is not None or everything else _MOST_DETAILS
+
+
+def _group_details(comparison: Comparison, *, everything: bool) -> list[Details]:
+    """Return all details by group, the largest difference first, without `everything` those of 1 % of the step or more.
 
     A kernel that others replace, or that replaces others, is listed with those: by itself it would be faster or slower,
     and it is launched less or more often.
@@ -351,14 +369,12 @@ def list_details(comparison: Comparison, *, everything: bool = False, most: int 
     for row in comparison.rows:
         if row.metric not in listed_above:
             groups["parts" if row.family in ("class", "copy") else row.family].append(row)
-    listed = []
+    details = []
     for group, rows in groups.items():
         rows.sort(key=lambda row: (-abs(row.difference), row.metric))
         material = [row for row in rows if abs(row.step_share or 0) >= LEAST_STEP_SHARE and row.metric not in replaced]
-        shown = (rows if everything else material)[: most if most is not None or everything else _MOST_DETAILS]
-        if shown:
-            listed.append(Details(_TITLES[group], tuple(shown), len(rows) - len(shown)))
-    return listed
+        details.append(Details(_TITLES[group], tuple(rows if everything else material)))
+    return details
 
 
 def table_cells(row: MetricRow, *, is_name_whole: bool = False) -> list[str]:

@@ -46,7 +46,8 @@ def write_text(comparison: Comparison, *, width: int, everything: bool = False, 
     lines = [*_wrap(opening, width), "", *_text_table(sentences.headline_rows(comparison), width)]
     for details in sentences.list_details(comparison, everything=everything, most=most):
         lines += ["", details.title, *_text_table(details.rows, width)]
-    lines += ["", *_wrap([f"- {line}" for line in closing_lines(comparison, everything=everything)], width)]
+    closing = closing_lines(comparison, everything=everything, most=most)
+    lines += ["", *_wrap([f"- {line}" for line in closing], width)]
     return "\n".join(map(escape_controls, lines)) + "\n"
 
 
@@ -70,7 +71,8 @@ def write_markdown(comparison: Comparison, *, everything: bool = False, most: in
         table = _markdown_table(details.rows, are_names_whole=details.is_long)
         folded = ["", f"<details><summary>{details.title}</summary>", "", *table, "", "</details>"]
         lines += folded if details.is_long else ["", details.title, "", *table]
-    lines += ["", *(f"- {escape_sentence(line)}" for line in closing_lines(comparison, everything=everything))]
+    closing = closing_lines(comparison, everything=everything, most=most)
+    lines += ["", *(f"- {escape_sentence(line)}" for line in closing)]
     lines += [
         "",
         f"<sub>tracelab compare: base {escape_sentence(runs[0])}; candidate {escape_sentence(runs[1])}.</sub>",
@@ -257,7 +259,7 @@ def opening_lines(comparison: Comparison) -> list[str]:
     return [*(line for line in optional if line), *gates, *comparison.warnings]
 
 
-def closing_lines(comparison: Comparison, *, everything: bool = False) -> list[str]:
+def closing_lines(comparison: Comparison, *, everything: bool = False, most: int | None = None) -> list[str]:
     """Return sentences on what differs, what the values are, the noise floor, and the matching of kernels."""
     lines = []
     if differences := sentences.difference_sentences(comparison):
@@ -265,7 +267,9 @@ def closing_lines(comparison: Comparison, *, everything: bool = False) -> list[s
     lines.append(sentences.step_unit(comparison))
     if left_out := sentences.left_out_sentence(comparison):
         lines.append(left_out)
-    if any(row.tendency not in (None, UNDECIDED) for row in comparison.rows):
+    details = sentences.list_details(comparison, everything=everything, most=most)
+    listed = [*sentences.headline_rows(comparison), *(row for each in details for row in each.rows)]
+    if any(row.tendency not in (None, UNDECIDED) for row in listed):
         lines.append(_PARENTHESES)
     elif comparison.main.evidence == "recordings":
         lines.append(_GUIDE)
@@ -276,8 +280,13 @@ def closing_lines(comparison: Comparison, *, everything: bool = False) -> list[s
     if unknown := sentences.unknown_facts(comparison):
         lines.append(f"Only one side records: {', '.join(unknown)}.")
     lines += comparison.notes
+    cut = sentences.count_cut_details(comparison, everything=everything, most=most)
+    listing = "--all lists them" if most is None else "--all without --limit lists them"
     if not everything:
-        lines.append("Details that change by less than 1 % of the step are left out; --all lists them.")
+        others = f", and {cut:,} others with smaller changes than those listed" if cut else ""
+        lines.append(f"Details that change by less than 1 % of the step are left out{others}; {listing}.")
+    elif cut:
+        lines.append(f"{cut:,} details with smaller changes than those listed are left out; {listing}.")
     return lines
 
 
