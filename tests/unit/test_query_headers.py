@@ -282,6 +282,15 @@ def test_one_name_has_one_meaning_everywhere() -> None:
     assert {name for name, said in meanings.items() if len(said) > 1} == set()
 
 
+def test_replays_without_kernels_leave_out_those_of_a_macro() -> None:
+    findings = [finding for each in QUERIES if each.report for finding in each.report.findings]
+    replays = [dict(each.what_if.params) for each in findings if each.what_if]
+    patterns = {str(each["kernel"]) for each in replays if each["change"] == "scale" and "kernel" in each}
+    macros = (session.MACROS / "35_names.sql").read_text(encoding="utf-8")
+    assert len(patterns) == 3
+    assert {pattern for pattern in patterns if f"'{pattern}'" not in macros} == set()
+
+
 def test_missing_tables_are_named_with_the_way_to_get_them(tmp_path: Path) -> None:
     lab = Lab(build_store(tmp_path / "lab", {"kernels": ROWS["kernels"]}))
     with pytest.raises(NoDataError, match=r"needs memcpys.*ProfilerActivity\.CUDA"):
