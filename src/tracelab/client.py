@@ -341,9 +341,10 @@ class Lab:
         ) as source:
             return kernel_groups.fetch_groups(source, before, after, name)
 
-    def ingest(self, *paths: str | Path, run: str | None = None, replace: bool = False) -> Result:
+    def ingest(self, *paths: str | Path, run: str | None = None, replace: bool = False, match: bool = True) -> Result:
         """Store files, folders or patterns as `tracelab ingest` does, and return a row for each file.
 
+        With `match`, the ranks of large new runs are matched now, not by the first query that needs it.
         Raises UsageError for a wrong run name, and StoreError for a store that cannot be written.
         """
         from tracelab.collect.folder_lock import find_locks
@@ -353,7 +354,7 @@ class Lab:
             from tracelab.collect.killed_run import finish_killed_runs
 
             list(finish_killed_runs(locks))
-        stored = pipeline.ingest(paths, self.store, run=run, replace=replace)
+        stored = pipeline.ingest(paths, self.store, run=run, replace=replace, match=match)
         rows = [
             {"path": str(file.path), "status": file.status, "run": file.run, "message": file.message}
             for file in stored.files

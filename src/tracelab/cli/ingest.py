@@ -49,15 +49,22 @@ _STATUS_WORDS = {
     metavar="SPEC",
     help="Read the files on a Dask cluster: local:N, slurm:N, or a scheduler's address. Needs tracelab[cluster].",
 )
+@click.option(
+    "--match/--no-match",
+    default=True,
+    show_default=True,
+    help="Match the ranks of large new runs, else the first query that needs it does.",
+)
 @click.option("--replace", is_flag=True, help="Store files again that are in the store already.")
 @click.option("-q", "--quiet", is_flag=True, help="Print problems only.")
-def command(
+def command(  # noqa: PLR0913  one for each option of the command
     paths: tuple[str, ...],
     store: Path | None,
     *,
     run: str | None,
     jobs: int | None,
     cluster: str | None,
+    match: bool,
     replace: bool,
     quiet: bool,
 ) -> None:
@@ -81,7 +88,14 @@ def command(
     _finish_killed_runs(paths)
     with progress_bar(visible=sys.stderr.isatty() and not quiet) as progress:
         report = ingest(
-            paths, store_address(store), run=run, jobs=jobs, replace=replace, progress=progress, cluster=cluster
+            paths,
+            store_address(store),
+            run=run,
+            jobs=jobs,
+            replace=replace,
+            progress=progress,
+            cluster=cluster,
+            match=match,
         )
     for line in _render_report(report, problems_only=quiet):
         print_lines(line, err=True)
@@ -148,6 +162,8 @@ def _render_report(report: Report, *, problems_only: bool) -> Iterator[str]:
         yield _run_line(run, results)
         yield from _repair_lines(results)
         yield from _diagnostic_lines(results)
+        if run in report.matched_runs:
+            yield "  matched the ranks, for queries across ranks"
     yield from _rank_lines(report)
     yield from _folder_lines(report)
     yield from _refusal_lines(report)

@@ -79,10 +79,14 @@ class FileResult:
 
 @dataclass(frozen=True)
 class Report:
-    """The outcome for all files, in the order in which they were found."""
+    """The outcome for all files, in the order in which they were found.
+
+    `matched_runs` are those whose ranks were matched ahead of queries.
+    """
 
     files: tuple[FileResult, ...]
     leftovers_removed: int = 0
+    matched_runs: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -104,6 +108,11 @@ _READS_OF_GROWING = 10
 """How often a file of a run folder is read that grows meanwhile, as the rows of steps do every 0.1 s."""
 
 
+_LEAST_MATCHED_KERNELS, _MOST_MATCHED_ROWS, _MOST_MATCHED_FILES = 50_000, 10_000_000, 64
+"""Limits of a run whose ranks an ingest matches: a smaller one takes the first query less than half a second, and a
+larger one an ingest more memory and time than it may."""
+
+
 _LOST_SCHEDULER = "the connection to the Dask scheduler was lost; ingest again, and what is stored stays"
 
 
@@ -113,7 +122,7 @@ class StoppedError(TracelabError):
     exit_code = 130
 
 
-def ingest(
+def ingest(  # noqa: PLR0913  one for each option of the command
     paths: Sequence[str | Path],
     store: Path | str,
     *,
@@ -122,12 +131,16 @@ def ingest(
     replace: bool = False,
     progress: Progress | None = None,
     cluster: str | None = None,
+    match: bool = True,
 ) -> Report:
     """Store what the files hold. Raises UsageError for a bad run name, StoreError for a store that cannot be used.
 
     `paths` are files, folders (everything in them) and patterns. `jobs` files are read at a time, by default as many
     as there are processors; a single file is read by all of them. `cluster` is a Dask cluster whose workers read the
     files instead: `local:N`, `slurm:N` or the address of a scheduler. Its workers need the paths that this process has.
+
+    With `match`, the ranks of new runs of 50,000 kernels or more are matched, which queries across ranks then need not
+    do: not those of runs with over ten million rows or 64 files, nor what a cluster ingests or a store at a URL holds.
     """
     if run is not None:
         check_run_name(run)
@@ -144,7 +157,10 @@ def ingest(
         return _execute_here(units, opened, jobs or os.cpu_count() or 1, replace=replace, progress=progress)
 
     with _explain_store_errors(opened.address):
-        return _ingest(paths, opened, run, execute_all)
+        report = _ingest(paths, opened, run, execute_all)
+    if match and cluster is None and isinstance(opened.address, Path):
+        return changed(report, matched_runs=tuple(_match_ranks(report, opened.address)))
+    return report
 
 
 def _ingest(
@@ -161,6 +177,25 @@ def _ingest(
     with copies_folder() as create_copies:
         results = _ingest_all(discover(paths, store.address, create_copies), store, run, execute_all)
     return Report(tuple(map(_name_result, results)), leftovers)
+
+
+def _match_ranks(report: Report, store: Path) -> Iterator[str]:
+    """Match the ranks of new runs; return those runs. What cannot be matched is left to queries."""
+    by_run: dict[str, list[FileResult]] = {}
+    for result in report.files:
+        if result.run is not None and result.status in ("stored", "salvaged"):
+            by_run.setdefault(result.run, []).append(result)
+    for run, results in by_run.items():
+        kernels = sum(result.rows.get("kernels", 0) for result in results)
+        rows = sum(sum(result.rows.values()) for result in results)
+        has_size = kernels >= _LEAST_MATCHED_KERNELS and rows <= _MOST_MATCHED_ROWS
+        if not has_size or not 1 < len(results) <= _MOST_MATCHED_FILES:
+            continue
+        from tracelab.store import matching
+
+        with suppress(TracelabError, OSError, duckdb.Error, pa.ArrowException):
+            if matching.match_ranks(store, run, len(results)):
+                yield run
 
 
 def _ingest_all(

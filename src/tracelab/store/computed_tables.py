@@ -136,6 +136,20 @@ def compute_tables(
         return tables
 
 
+def condensed_computations() -> list[schema.Computation]:
+    """Return the computations that make a store keep something in the place of rows, one for each such thing."""
+    return list({each.condensed: each for each in schema.COMPUTATIONS if each.condensed is not None}.values())
+
+
+def keep_condensed(con: duckdb.DuckDBPyConnection, run: str) -> None:
+    """Keep what computations of a run read in the place of its rows. Raises TracelabError where memory is too small."""
+    for computation in condensed_computations():
+        with array_memory():
+            budget = _MemoryBudget(con, computation, run)
+            _, write = _read_condensed(con, computation, run, computation.params, budget)
+            write()
+
+
 def _import_function(name: str) -> Any:  # noqa: ANN401  a function of some signature
     module, _, function = name.partition(":")
     return getattr(importlib.import_module(module), function)

@@ -36,6 +36,11 @@ def named(text: str) -> list[str]:
     return list(wanted)
 
 
+def list_names() -> list[str]:
+    """Return the names of all shared relations."""
+    return list(_definitions())
+
+
 def definitions(text: str) -> list[str]:
     """Return the SQL of the shared relations that a text needs."""
     return [_definitions()[name] for name in named(text)]
