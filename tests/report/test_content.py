@@ -16,6 +16,7 @@ from tracelab.query import spec
 from tracelab.query.library import library
 from tracelab.report.answers import open_report_session
 from tracelab.report.document import report
+from tracelab.report.findings import limit_paper
 from tracelab.report.health import render_checks
 from tracelab.report.page import SCRIPTS, json_in_html
 from tracelab.report.verdict import compare_pair, render_verdict
@@ -146,6 +147,15 @@ def test_a_check_that_finds_something_in_several_runs_is_one_item() -> None:
     assert '<li data-run="&lt;b&gt;">' in late
     assert cut.count("<li") == 1
     assert "a · rank 0 · and 1 more<br>cut" in cut
+
+
+def test_paper_has_three_findings_of_a_query_and_counts_the_others() -> None:
+    items = [f"<li data-finding={at}>{at}" for at in range(5)]
+    assert limit_paper(items[:3]) == "".join(items[:3])
+    assert limit_paper(["", *items]) == (
+        "<li data-finding=0>0<li data-finding=1>1<li data-finding=2>2<li class=screen data-finding=3>3"
+        "<li class=screen data-finding=4>4<li class=paper>2 more findings are in the file."
+    )
 
 
 def test_json_for_scripts_cannot_end_its_element() -> None:

@@ -4,6 +4,7 @@ import html
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import polars
 import pytest
@@ -189,6 +190,37 @@ def test_more_than_four_devices_have_low_bands_and_tracks_on_request(seen, tmp_p
     chromium.until(f"{SURFACE}.getAttribute('aria-description') === 'kernels in flight, up to 1'")
     chromium.run(f"{button}.click()")
     assert chromium.run(heights) == [36] * 5
+
+
+@needs_browser
+def test_paper_has_the_runs_that_lose_most_and_counts_the_other_runs_and_devices(seen, tmp_path):
+    """Runs of 10, 1, 1, 6 and 7 devices, of which paper has 8: those of c and d, or 8 of a run that is chosen."""
+    devices = {"a": 10, "b": 1, "c": 1, "d": 6, "e": 7}
+    kernels = [
+        GPU | {"run": run, "source": run, "rank": rank, "name": GEMM, "start_ns": 0, "dur_ns": 1_000}
+        for run, ranks in devices.items()
+        for rank in range(ranks)
+    ]
+    losses = {"a": 0.1, "b": 0.0, "c": 0.4, "d": 0.3, "e": 0.2}
+    leads = {run: (SimpleNamespace(recoverable=loss, rank=9),) for run, loss in losses.items()}
+    with open_report_session(build_store(tmp_path / "lab", {"kernels": kernels}), ()) as asking:
+        made = render_timeline(asking, leads)
+    path = tmp_path / "report.html"
+    path.write_text(render_page("timeline", "<header><h1>Timeline</h1></header>", [made]), encoding="utf-8")
+    chromium = drawn((seen[0], path))
+    chromium.call("Emulation.setEmulatedMedia", media="print")
+    chromium.run("dispatchEvent(new Event('beforeprint'))")
+    visible = "[...document.querySelectorAll('{}')].filter((each) => each.offsetHeight).map((each) => each.textContent)"
+    assert chromium.run(visible.format(".timeline > h4")) == ["c", "d"]
+    assert len(chromium.run(visible.format(".timeline-band"))) == 7
+    assert chromium.run(visible.format(".paper")) == ["3 more timelines are in the file."]
+    chromium.run("(pick => { pick.hidden = true })(document.querySelector('.paper[data-all]'))")
+    chromium.run("document.documentElement.classList.add('picked')")
+    chromium.run("[...document.querySelectorAll('.timeline')].forEach((each, at) => { each.hidden = at > 0 })")
+    ranks = [f"rank {rank} · GPU 0" for rank in (0, 1, 2, 3, 4, 5, 6, 9)]
+    assert chromium.run(visible.format(".timeline-band > h4")) == ranks
+    assert chromium.run(visible.format(".paper")) == ["2 more devices are in the file."]
+    chromium.call("Emulation.setEmulatedMedia", media="")
 
 
 @needs_browser

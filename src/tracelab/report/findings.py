@@ -21,7 +21,7 @@ from tracelab.report.costs import (
     STEP,
     matching_rows_sql,
 )
-from tracelab.report.html import escape_text, render_prose, render_value
+from tracelab.report.html import count_in_file, escape_text, render_prose, render_value
 from tracelab.report.sentences import FindingContext, build_context, fill_finding, fill_sentence
 from tracelab.report.summary.lead import Lead, RunLeads, report_of
 from tracelab.report.summary.leads import what_if_command
@@ -33,6 +33,8 @@ _MINOR = (
     f"<li class=minor>Not shown: findings about {{rows}} that cost less than {100 * LEAST_SHARE:.0f} % of the measured "
     "time."
 )
+FINDINGS_ON_PAPER = 3
+"""Findings of a query on paper."""
 _MOST_RUNS = 200
 """With more runs, the page shows the findings of the whole only."""
 _ALONE = (
@@ -86,10 +88,20 @@ def render_findings(session: ReportSession, query: Query, answer: pa.Table, lead
                     )
     session.con.unregister("answer")
     lists = {
-        run: "".join(items.get(run, [])) or _summarize_rules(query.report, findings, each)
+        run: limit_paper(items.get(run, [])) or _summarize_rules(query.report, findings, each)
         for run, each in counts.items()
     }
     return _wrap_lists(session, lists, of_runs=of_runs) + (_ALONE if of_runs and not by_run else "")
+
+
+def limit_paper(items: Sequence[str]) -> str:
+    """Render the items of a list, with a note on those that paper does not have."""
+    shown = [item for item in items if item]
+    if not (more := shown[FINDINGS_ON_PAPER:]):
+        return "".join(shown)
+    note = f"<li class=paper>{count_in_file(len(more), 'finding[s]')}"
+    screen = [item.replace("<li ", "<li class=screen ", 1) for item in more]
+    return "".join([*shown[:FINDINGS_ON_PAPER], *screen, note])
 
 
 def _wrap_lists(session: ReportSession, lists: Mapping[str | None, str], *, of_runs: bool) -> str:

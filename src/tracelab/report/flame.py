@@ -9,12 +9,14 @@ import pyarrow as pa
 from tracelab.export.stacks import MEASURES
 from tracelab.output.labels import Quantity, format_scaled
 from tracelab.report.answers import ReportSession
-from tracelab.report.html import Section, escape_text, render_prose
+from tracelab.report.html import Section, count_in_file, escape_text, render_prose
 from tracelab.report.summary.lead import RunLeads
 from tracelab.report.table import table_html
 
 MOST_FRAMES = 65_536
 """A drawing holds at most so many frames, those that cost most; each takes some 20 bytes of the page."""
+FRAMES_ON_PAPER = 24
+"""The deepest frame of a stack on paper, as in report.css."""
 _MOST_RUNS = 3
 _TABLE_ROWS = 15
 _TREE = ("names", "frames", "parents", "own", "merged")
@@ -38,6 +40,7 @@ def render_flame(session: ReportSession, leads: RunLeads | None = None) -> Secti
         '<article class=part id="stacks"><h3>Stacks</h3>',
         f"<p>{render_prose(_EXPLAINED)}</p>",
         *(_figure(place, figure) + _waiting_note(figure) for place, figure in enumerate(figures)),
+        _paper_note(len(figures) - 1),
         _omission_note(len(ranks)),
         *(_table(figure) for figure in figures),
         "</article>",
@@ -143,10 +146,21 @@ def embed_tree(table: pa.Table, most: int = MOST_FRAMES) -> dict[str, Any]:
 def _figure(place: int, figure: dict[str, Any]) -> str:
     title = f"{escape_text(figure['run'])}, rank {figure['rank']}"
     return (
-        f'<figure class="flame" data-flame="{place}" data-run="{escape_text(figure["run"])}" role="group" '
-        f'aria-label="Flame graph of {title}"><h4>{title}</h4><div class="flame-drawing"></div>'
+        f'<figure class="flame{" screen" * (place > 0)}" data-flame="{place}" data-run="{escape_text(figure["run"])}" '
+        f'role="group" aria-label="Flame graph of {title}"><h4>{title}</h4><div class="flame-drawing"></div>'
+        f"{_depth_note(figure['measures'])}"
         "<figcaption class=hidden>The table below holds the frames that cost most.</figcaption></figure>"
     )
+
+
+def _depth_note(measures: list[dict[str, Any]]) -> str:
+    """Render the note of a drawing that is deeper than paper has it."""
+    is_cut = any(_height(each["parents"]) > FRAMES_ON_PAPER for each in measures)
+    return '<p class="paper cut">Deeper frames are in the file.</p>' if is_cut else ""
+
+
+def _paper_note(figures: int) -> str:
+    return f'<p class="paper cut" data-all>{count_in_file(figures, "flame graph[s]")}</p>' if figures else ""
 
 
 def sum_waits(table: pa.Table) -> dict[str, int]:

@@ -30,6 +30,12 @@ def render_value(text: str, exact: str) -> str:
     return f"<b{title}>{escape_text(text).replace(' ', _NO_BREAK)}</b>"
 
 
+def count_in_file(count: int, of: str) -> str:
+    """Return a sentence for paper on how many more the file has: `of` with its plural in brackets."""
+    words = re.sub(r"\[([^]]*)\]", r"\1" if count > 1 else "", of)
+    return f"{count:,} more {words} {'are' if count > 1 else 'is'} in the file."
+
+
 @dataclass(frozen=True)
 class Section:
     """One section: `anchor` of its heading, JSON blocks by name in `data`, asset files in `scripts`.

@@ -1,6 +1,6 @@
 """Render the timeline section: zoomable time bins, embedded exactly at the finest level."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -10,8 +10,8 @@ from tracelab.output.labels import Quantity, format_scaled
 from tracelab.query import execute, library
 from tracelab.report.answers import ReportSession
 from tracelab.report.findings import render_findings
-from tracelab.report.html import Section, escape_text, render_prose
-from tracelab.report.summary.lead import RunLeads
+from tracelab.report.html import Section, count_in_file, escape_text, render_prose
+from tracelab.report.summary.lead import Lead, RunLeads
 from tracelab.report.table import table_html
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ FEWEST_BINS = 256
 _BINS_IN_ALL = 16_384
 """Maximum over all devices: a bin takes some 25 bytes of the page."""
 MOST_DEVICES = 48
+DEVICES_ON_PAPER = 8
+"""Devices of a run on paper, and about as many of all runs together: with their tracks they fill two pages."""
 _TABLE_BINS = 8
 _TABLE_ROWS = 160
 _MOST_STEPS = 400
@@ -51,6 +53,8 @@ def render_timeline(session: ReportSession, leads: RunLeads | None = None) -> Se
     embedded = _embed_bins(answer.table, devices[:MOST_DEVICES])
     for run in embedded:
         run["steps"] = _steps(session, run["run"])
+        run["onPaper"] = _choose_bands(run, (leads or {}).get(run["run"], ()))
+    printed = _choose_runs(embedded, leads or {})
     table_bins = _table_bins(len(devices[:MOST_DEVICES]))
     coarse = session.run_named("timeline", bins=table_bins).table
     body = [
@@ -58,7 +62,8 @@ def render_timeline(session: ReportSession, leads: RunLeads | None = None) -> Se
         render_findings(session, answer.query, coarse, leads) if coarse is not None else "",
         f"<p>{render_prose(_EXPLAINED)}</p>",
         _legend(embedded),
-        *(_figure(number, run) for number, run in enumerate(embedded)),
+        *(_figure(number, run, is_on_paper=run["run"] in printed) for number, run in enumerate(embedded)),
+        _paper_note(len(embedded) - len(printed)),
         _omission_note(session, devices),
         _table(coarse, table_bins),
         f"<details class=definition><summary>Definition</summary><p>{render_prose(answer.query.prose)}</p></details>",
@@ -155,6 +160,27 @@ def _steps(session: ReportSession, run: str) -> list[list[object]]:
     return [[row["step"], row["at_ns"], row["step_ns"]] for row in rows] if len(rows) <= _MOST_STEPS else []
 
 
+def _choose_bands(run: Mapping[str, Any], leads: Sequence[Lead]) -> list[int]:
+    """Return the positions of the devices on paper: those of ranks that findings name, then the first ones."""
+    named = [lead.rank for lead in leads]
+    places = {rank: -place for place, rank in enumerate(reversed(named), 1)}
+    order = sorted(range(len(run["devices"])), key=lambda at: places.get(run["devices"][at]["rank"], 0))
+    return sorted(order[:DEVICES_ON_PAPER])
+
+
+def _choose_runs(runs: Sequence[Mapping[str, Any]], leads: RunLeads) -> frozenset[str]:
+    """Return the runs on paper: those that lose the largest share to one finding, as many as there is room for."""
+    losses = {run: max((lead.recoverable for lead in of_run), default=0.0) for run, of_run in leads.items()}
+    room = DEVICES_ON_PAPER
+    chosen: list[str] = []
+    for run in sorted(runs, key=lambda run: -losses.get(run["run"], 0.0)):
+        if chosen and len(run["onPaper"]) > room:
+            break
+        room -= len(run["onPaper"])
+        chosen.append(run["run"])
+    return frozenset(chosen)
+
+
 def _legend(runs: Sequence[dict[str, Any]]) -> str:
     """Render the legend of the parts that any device spends time on."""
     seen = {name for run in runs for device in run["devices"] for name in device["columns"]}
@@ -163,17 +189,23 @@ def _legend(runs: Sequence[dict[str, Any]]) -> str:
     return f'<ul class="timeline-legend">{items}</ul>'
 
 
-def _figure(number: int, run: dict[str, Any]) -> str:
+def _figure(number: int, run: dict[str, Any], *, is_on_paper: bool) -> str:
     """Render the placeholder of one run's timeline; screen readers read the table instead."""
     _, *lengths = run["edges"]
     total, length = format_scaled(sum(lengths), Quantity.DURATION), format_scaled(lengths[0], Quantity.DURATION)
+    name, devices = escape_text(run["run"]), len(run["devices"])
+    counted = f"{devices} device{'s' * (devices > 1)}"
     return (
-        f'<figure class="timeline" data-timeline="{number}" data-run="{escape_text(run["run"])}" role="group" '
-        f'aria-label="Timeline of {escape_text(run["run"])}"><h4>{escape_text(run["run"])}</h4>'
-        f"<p class=brand>{total} in {len(lengths):,} bins of {length} for {len(run['devices'])} devices</p>"
+        f'<figure class="timeline{"" if is_on_paper else " screen"}" data-timeline="{number}" data-run="{name}" '
+        f'role="group" aria-label="Timeline of {name}"><h4>{name}</h4>'
+        f"<p class=brand>{total} in {len(lengths):,} bins of {length} for {counted}</p>"
         '<div class="timeline-drawing"></div>'
         "<figcaption class=hidden>The table below holds the same figures.</figcaption></figure>"
     )
+
+
+def _paper_note(runs: int) -> str:
+    return f'<p class="paper cut" data-all>{count_in_file(runs, "timeline[s]")}</p>' if runs else ""
 
 
 def _omission_note(session: ReportSession, devices: Sequence[_Key]) -> str:

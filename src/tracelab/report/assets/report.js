@@ -153,6 +153,7 @@ const tracelab = (() => {
   // Show only what concerns the selected run. Elements name runs by their position in the selector: names are long.
   function pick(run, position) {
     const all = run === null;
+    root.classList.toggle("picked", !all); // paper then has the run, whatever there is of others
     const each = (selector, isHidden) => document.querySelectorAll(selector).forEach((item) => { item.hidden = isHidden(item); });
     const isOf = (positions) => positions.split(" ").includes(position);
     if (!all) document.querySelectorAll("li[data-count]").forEach((item) => { if (isOf(item.parentElement.dataset.only)) complete(item); });

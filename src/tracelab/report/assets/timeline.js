@@ -46,6 +46,9 @@
     const axis = canvas(target, AXIS + 14, "Time axis");
     const isTall = run.devices.length <= MOST_TALL;
     const bands = run.devices.map((device) => band(target, device, isTall ? BAND : LOW_BAND));
+    bands.forEach((each, at) => each.box.classList.toggle("screen", !run.onPaper.includes(at)));
+    const unprinted = bands.length - run.onPaper.length;
+    if (unprinted) target.append(tracelab.element("p", `${unprinted} more device${unprinted > 1 ? "s are" : " is"} in the file.`, { class: "paper cut" }));
     if (!isTall && bands.some((each) => each.every.length)) {
       const label = `Show ${[...new Set(bands.flatMap((each) => each.every.map((track) => track.name)))].join(", ")}`;
       const tracks = tracelab.element("button", "Tracks", { type: "button", "aria-label": label, title: label, "aria-pressed": "false" });
@@ -158,7 +161,7 @@
     const title = `rank ${device.rank} · GPU ${device.device ?? "?"}`;
     const box = target.appendChild(tracelab.element("div", undefined, { class: "timeline-band" }));
     box.append(tracelab.element("h4", title));
-    const made = { device, every, tall, title, canvas: canvas(box, tall, `${title}; + and − zoom, arrow keys move`) };
+    const made = { box, device, every, tall, title, canvas: canvas(box, tall, `${title}; + and − zoom, arrow keys move`) };
     made.canvas.tabIndex = 0;
     setTracks(made, every);
     return made;
