@@ -16,7 +16,7 @@
 -- /// query
 -- title = "Causes of late ranks"
 -- needs = ["kernels"]
--- show = ["run", "rank", "cause", "detail", "charged_ns", "cost_ns", "direct_ns", "inherited_ns"]
+-- show = ["run", "rank", "cause", "detail", "charged_ns", "cost_ns", "direct_ns", "inherited_ns", "reason"]
 -- chart = { kind = "bars", x = "cause", y = ["cost_ns"], by = "rank" }
 -- hints = [
 --     { when = "lacks_several_ranks($run)", text = "no run has several ranks; ingest the traces of all ranks as one run", empty = true },
@@ -50,6 +50,7 @@
 -- loader_step = "Of cause data: the step with the longest of these waits, where ranges mark steps."
 -- late_step = "Where it costs most: loader_step, else the step whose collectives wait longest for the rank, over all causes."
 -- late_steps = "That step, or all whose waits for the rank are at least half as long, in words."
+-- reason = "Why no wait for other ranks is known of the rank; NULL where one is."
 -- [report]
 -- section = "communication"
 -- order = 4
@@ -457,8 +458,14 @@ loader_steps as (
     group by l.run, l.rank
 ),
 ranks as (
-    select m.run, m.rank, r.window_sum_ns
-    from (select distinct run, rank from matched_collectives) as m
+    select m.run, m.rank, m.reason, r.window_sum_ns
+    from (
+        select
+            run, rank,
+            case when count(wait_ns) = 0 then mode(unknown_wait_reason(reason, is_p2p, collective)) end as reason
+        from collective_waits
+        group by run, rank
+    ) as m
     left join window_sums as r on m.run = r.run
 )
 select
@@ -484,7 +491,8 @@ select
         when loader_step is not null or len(a.steps) = 1 then format('step {}', late_step)
         when len(a.steps) > 4 then format('step {} and {} other steps', late_step, len(a.steps) - 1)
         else format('steps {} and {}', list_aggregate(a.steps[:-2], 'string_agg', ', '), a.steps[-1])
-    end as late_steps
+    end as late_steps,
+    r.reason
 from ranks as r
 left join placed as c on r.run = c.run and r.rank = c.rank
 left join charges_of_rows as g on c.id = g.id

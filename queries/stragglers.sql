@@ -317,13 +317,7 @@ sums as (
         sum(wait_ns) as wait_ns,
         avg(1 / ranks) filter (wait_ns is not null) as share,
         count(*) - count(wait_ns) as unmatched,
-        mode(
-            case
-                when reason is not null then reason
-                when is_p2p or not synchronizes(collective) then 'a rank can leave collectives of this kind, such as broadcasts and sends, before all have entered'
-                else 'the clocks of its ranks are not known'
-            end
-        ) filter (wait_ns is null) as reason
+        mode(unknown_wait_reason(reason, is_p2p, collective)) filter (wait_ns is null) as reason
     from waits
     group by run, rank
 ),

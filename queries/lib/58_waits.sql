@@ -1,5 +1,13 @@
 -- How long ranks wait for each other in collectives, how late each enters, and in which step.
 
+-- unknown_wait_reason(reason, is_p2p, collective): why no wait is known of a row of wait_times(), from its columns.
+create or replace macro unknown_wait_reason(reason, is_p2p, collective) as
+    case
+        when reason is not null then reason
+        when is_p2p or not synchronizes(collective) then 'a rank can leave collectives of this kind, such as broadcasts and sends, before all have entered'
+        else 'the clocks of its ranks are not known'
+    end;
+
 -- wait_times(matched, offsets): the rows of match_ranks() with how long each rank waited for the last one, by the offsets of
 -- rank_offsets(): they apply unless they are within three times their spread or 1 us. `last_start_ns` is the start on the last
 -- rank, by the rank's own clock, `next_start_ns` that of the last but one. NULL unless the collective is matched and
