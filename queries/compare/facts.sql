@@ -82,12 +82,13 @@ select
     r.parallelism, r.workers, r.program, f.profiler, k.recorded, f.complete,
     coalesce(c.host, r.host) as host,
     r.driver, r.cuda_version, r.torch_version, r.git_commit,
-    s.sm_clock_hz, s.power_w, s.temperature_c, f.content, t.rows
+    s.sm_clock_hz, s.power_w, s.temperature_c, h.wait_ratio as core_wait_ratio, h.sentence as core_wait, f.content, t.rows
 from files as f
 left join lane_counts as n using (run)
 left join cards as c using (run)
 left join runs as r using (run)
 left join kinds as k using (run)
 left join samples as s using (run)
+left join host_load as h using (run)
 left join timelines as t using (run)
 order by f.run

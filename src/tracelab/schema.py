@@ -21,7 +21,7 @@ from tracelab.enumerations import (
 from tracelab.errors import UsageError, suggest_name
 from tracelab.resources import QUERIES
 
-SCHEMA_VERSION = "3.0"
+SCHEMA_VERSION = "3.1"
 """Stores of another major version are refused; a minor version only adds tables or columns."""
 
 DEFAULT_STORE = Path("lab")
@@ -642,6 +642,9 @@ TABLES: tuple[Table, ...] = (
             ("rss_bytes", "int64", "Resident memory of the process."),
             ("uuid", "text", "UUID of the GPU."),
             ("energy_j", "double", "Energy that the GPU used since its driver was loaded."),
+            ("cores", "int32", "Cores of the host."),
+            ("own_cpu_ns", "int64", "CPU time of the run's processes on the host since the sample before."),
+            ("own_wait_ns", "int64", "How long their threads could run and waited for a core since the sample before."),
         ),
     ),
     Table(

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -12,7 +13,7 @@ import pytest
 from tracelab.collect.machine import Gpu, gpu_source, list_gpus
 from tracelab.collect.machine.gpu import throttle_reasons, visible_gpus
 from tracelab.collect.machine.gpu_source import open_gpu_source
-from tracelab.collect.machine.host import Host, read_host, util_ratio
+from tracelab.collect.machine.host import Host, ThreadTime, read_host, tree_times, util_ratio
 
 FAKES = Path(__file__).parent / "fakes"
 NOWHERE = {"PATH": "/nowhere"}
@@ -249,6 +250,28 @@ def test_utilization_is_the_share_of_the_cores_time_in_between():
     assert util_ratio(Host("h", busy_s=10.0, idle_s=50.0), Host("h", busy_s=13.0, idle_s=51.0)) == 0.75
     assert util_ratio(Host("h", busy_s=10.0, idle_s=50.0), Host("h", busy_s=10.0, idle_s=50.0)) is None
     assert util_ratio(Host("h"), Host("h", busy_s=1.0, idle_s=1.0)) is None
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="the kernel does not count waits for cores")
+def test_threads_of_a_tree_of_processes_are_timed():
+    before = read_host(os.getpid())
+    begun = time.process_time_ns()
+    text = "import time\nwhile time.process_time() < 0.2: pass\nprint(flush=True); input()"
+    child = subprocess.Popen([sys.executable, "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        child.stdout.readline()
+        spent = tree_times(before, read_host(os.getpid()))
+    finally:
+        child.communicate(b"\n")
+    assert spent.cpu_ns > 190_000_000 + 0.5 * (time.process_time_ns() - begun)
+
+
+def test_times_of_threads_are_those_since_the_first_reading():
+    """A thread ran 2 ns more, another one began and waited for 7 ns, a third one ended."""
+    before = Host("h", threads={1: ThreadTime(10, 5), 3: ThreadTime(90, 90)})
+    after = Host("h", threads={1: ThreadTime(12, 5), 2: ThreadTime(1, 7)})
+    assert tree_times(before, after) == ThreadTime(3, 7)
+    assert tree_times(before, Host("h")) is None
 
 
 def test_a_process_that_is_not_there_has_no_memory():

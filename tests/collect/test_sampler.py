@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import sys
 import time
 from dataclasses import replace
@@ -71,9 +72,13 @@ def test_every_sample_has_a_row_a_card_and_one_of_the_host(tmp_path, a_quarter_b
         "rss_bytes": None,
         "uuid": "GPU-aaaaaaaa-0000-0000-0000-000000000001",
         "energy_j": None,
+        "cores": None,
+        "own_cpu_ns": None,
+        "own_wait_ns": None,
     }
     assert [samples[2][name] for name in OF_NO_CARD] == [None] * 5
     assert samples[2]["rss_bytes"] > 1 << 20
+    assert samples[2]["cores"] == os.cpu_count()
     assert [row["util_ratio"] for row in samples if row["device"] is None] == [0.25] * sampler.samples
     assert (sampler.error, sampler.used_peaks) == (None, {0: 11_534_336, 1: 11_534_337})
 

@@ -38,6 +38,13 @@ def test_clocks_differ_beyond_2_percent(hz: float, verdict: str) -> None:
     assert (row.verdict, row.base) == (verdict, "1410 MHz")
 
 
+@pytest.mark.parametrize(("ratio", "verdict"), [(0.06, "same"), (0.54, "different")])
+def test_waits_for_cores_differ_beyond_5_points(ratio: float, verdict: str) -> None:
+    sides = [{"run": run, "core_wait_ratio": value} for run, value in (("a", 0.0137), ("b", ratio))]
+    (row,) = compare_facts(sides[:1], sides[1:], NO_SHAPES)
+    assert (row.verdict, row.base, row.candidate) == (verdict, "1.37 %", f"{100 * ratio:.0f} %")
+
+
 def test_recordings_of_one_side_must_agree_too() -> None:
     base = [{"run": "a", "batch_size": 8}, {"run": "b", "batch_size": 16}]
     with pytest.raises(NotComparableError, match="batch size 8, 16 against 8; record both with one batch size"):

@@ -310,6 +310,25 @@ def test_recorded_steps_that_a_profiler_slows_are_compared_with_the_others(share
     )
 
 
+def test_a_side_whose_threads_waited_for_cores_is_named(memory: MemoryStore) -> None:
+    """Of 4 s that the threads of b could run they waited for 3 s, of those of c for 2 s; nothing is known of a."""
+    waits = {"b": (1_000_000_000, 3_000_000_000), "c": (1_000_000_000, 1_000_000_000)}
+    samples = [
+        {"run": run, "source": run, "host": "node", "time_ns": at * 10**10, "cores": 2, "util_ratio": 1.0}
+        | dict(zip(("own_cpu_ns", "own_wait_ns"), times, strict=True))
+        for run, times in waits.items()
+        for at in (1, 2)
+    ]
+    memory.filled(together(*(recording(run) for run in "abc"), {"host_samples": samples}))
+    comparison = compare_source(Source(memory.con), Request(("a",), ("b", "c")))
+    assert (
+        "b: its threads waited for a core for 75 % of the time in which they could run, while its processes kept 0.1 "
+        "of 2 cores busy and others 1.9. So did those of 1 other run. Times include these waits."
+    ) in comparison.warnings
+    facts = {row.fact: (row.verdict, row.base, row.candidate) for row in comparison.facts}
+    assert facts["core_wait_ratio"] == ("unknown", None, "50 %, 75 %")
+
+
 def test_what_recording_costs_a_side_may_be_unknown() -> None:
     costs = pl.DataFrame(
         {

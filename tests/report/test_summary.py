@@ -436,7 +436,12 @@ def test_a_run_that_failed_or_was_recorded_in_part_has_that_in_its_first_line(tm
         {"run": "f", "status": "failed", "error": "word " * 99},
         {"run": "g"},
     ]
-    found = {each.run: each.description for each in summarize(build_store(tmp_path / "lab", {"runs": runs}))}
+    samples = [
+        {"run": "g", "host": "node", "time_ns": at, "cores": 8, "own_cpu_ns": 20, "own_wait_ns": 30}
+        for at in (1_000, 1_100)
+    ]
+    store = build_store(tmp_path / "lab", {"runs": runs, "host_samples": samples})
+    found = {each.run: each.description for each in summarize(store)}
     ends = {run: text.removeprefix("no GPU · kineto").removeprefix(" · ") for run, text in found.items()}
     assert ends == {
         "a": "status failed: killed by SIGKILL · only 3 of 9 steps",
@@ -445,7 +450,8 @@ def test_a_run_that_failed_or_was_recorded_in_part_has_that_in_its_first_line(tm
         "d": "",
         "e": "status oom",
         "f": f"status failed: {'word ' * 39}…",
-        "g": "",
+        "g": "its threads waited for a core for 60 % of the time in which they could run, while its processes kept 0.2 "
+        "of 8 cores busy",
     }
 
 

@@ -56,6 +56,19 @@ def mark_op(name: str, start: int, duration: int, **columns: object) -> dict[str
     return {"name": name, "pid": 1, "tid": 2, "start_ns": DAY_NS + start, "dur_ns": duration} | columns
 
 
+def host_samples(run: str, *readings: tuple[float | int | None, ...]) -> list[dict[str, object]]:
+    """Return samples of a host of two cores, one a second: its utilization, and ms on cores and of waits for one."""
+    rows = []
+    for second, (*util, cpu_ms, wait_ms) in enumerate(readings):
+        times = {
+            name: None if ms is None else round(ms * MS)
+            for name, ms in (("own_cpu_ns", cpu_ms), ("own_wait_ns", wait_ms))
+        }
+        place = {"run": run, "source": f"samples of {run}", "host": "node", "time_ns": DAY_NS + second * 1_000 * MS}
+        rows.append(place | times | {"cores": 2, "util_ratio": util[0] if util else None})
+    return rows
+
+
 def timed_steps(
     rank: int, durations: Sequence[int], states: Sequence[str | None] = (), waits: Sequence[int] = ()
 ) -> list[dict[str, object]]:
@@ -122,6 +135,26 @@ CASES: list[Case] = [
             ("warning", 1, 1, "Rank 1: left out 1 recording."),
             ("warning", None, 1, "The epoch ended."),
             ("warning", None, 2, "Ranks 0, 2: only 3 of 30 steps."),
+        ],
+    ),
+    (
+        "cores_busy",
+        {
+            "steps": [{"phase": "train", "start_ns": DAY_NS + 1_200 * MS, "dur_ns": 1_300 * MS}],
+            "host_samples": [
+                *host_samples("r", (0, 900), (0.5, 0, 900), (0.75, 500, 300), (1.0, 300, 100), (1.0, 1, 900)),
+                *host_samples("quiet", (0, 0), (1.0, 760, 240)),
+                *host_samples("older", (None, None), (1.0, None, None)),
+            ],
+        },
+        [
+            (
+                "warning",
+                None,
+                1,
+                "On node, its threads waited for a core for 33.3 % of the time in which they could run, while its "
+                "processes kept 0.4 of 2 cores busy and others 1.4: times include these waits.",
+            )
         ],
     ),
     (

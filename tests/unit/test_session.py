@@ -64,7 +64,7 @@ def test_a_store_of_an_older_layout_is_refused(tmp_path: Path) -> None:
     (tmp_path / "sources/run=r").mkdir(parents=True)
     row = {"run": "r", "source": source_id("a"), "schema_version": "2.2"}
     pq.write_table(schema.BY_NAME["sources"].rows([row]), tmp_path / "sources/run=r/a.parquet")
-    with pytest.raises(StoreError, match=r"written with schema 2\.2, this tracelab has 3\.0; re-ingest the traces"):
+    with pytest.raises(StoreError, match=r"written with schema 2\.2, this tracelab has 3\.1; re-ingest the traces"):
         session.connect(tmp_path)
 
 

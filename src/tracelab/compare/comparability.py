@@ -32,15 +32,16 @@ PRODUCTS = "product_precision"
 ALLOWABLE = (*REQUIRED, SHAPES)
 _LISTED = (
     *("program", "precision", "optimizer", "parallelism", "workers", "profiler", "recorded", "complete", "host"),
-    *("driver", "cuda_version", "torch_version", "git_commit", "sm_clock_hz"),
+    *("driver", "cuda_version", "torch_version", "git_commit", "sm_clock_hz", "core_wait_ratio"),
 )
 """Facts that may differ: a difference is listed, as it may be the reason of an effect."""
 EXPLAIN_SPEED = frozenset(
-    {*REQUIRED, SHAPES, PRODUCTS, "precision", "optimizer", "parallelism", "workers", "sm_clock_hz"}
+    {*REQUIRED, SHAPES, PRODUCTS, "precision", "optimizer", "parallelism", "workers", "sm_clock_hz", "core_wait_ratio"}
     | {"driver", "cuda_version", "torch_version"}
 )
 """Facts whose difference may be the cause of another speed; others, such as the commit, describe the recordings."""
 _SAME_CLOCK_RATIO = 0.02
+_SAME_WAIT = 0.05
 _COMMIT_LENGTH = 10
 LEAST_ALIKE_SHAPES = 0.5
 """Two sides with fewer of their common ops' calls on inputs of the same shapes do other work."""
@@ -55,6 +56,7 @@ _LABELS = {
     "torch_version": "torch",
     "git_commit": "commit",
     "sm_clock_hz": "GPU clock",
+    "core_wait_ratio": "time in which threads waited for a core",
     PRODUCTS: "precision by kernel names",
     SHAPES: "calls with inputs of the same shapes",
 }
@@ -174,6 +176,9 @@ def _compare(fact: str, base: Sequence[Facts], candidate: Sequence[Facts]) -> tu
     if fact == "sm_clock_hz":
         low, high = min(map(min, sides)), max(map(max, sides))
         return "same" if high - low <= _SAME_CLOCK_RATIO * low else "different", (texts[0], texts[1])
+    if fact == "core_wait_ratio":
+        same = max(map(max, sides)) - min(map(min, sides)) <= _SAME_WAIT
+        return "same" if same else "different", (texts[0], texts[1])
     same = sides[0] == sides[1] and len(sides[0]) == 1
     return "same" if same else "different", (texts[0], texts[1])
 
@@ -188,6 +193,8 @@ def _format(fact: str, value: Any) -> str:  # noqa: ANN401  any fact
         return "yes" if value else "no"
     if fact == "git_commit":
         return str(value)[:_COMMIT_LENGTH]
+    if fact == "core_wait_ratio":
+        return f"{100 * value:.3g} %"
     return f"{value / 1e6:.0f} MHz" if fact == "sm_clock_hz" else str(value)
 
 

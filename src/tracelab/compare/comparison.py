@@ -199,6 +199,7 @@ def compare_source(source: fetch.Source, request: Request) -> Comparison:
         (
             *(*unusable, *repeated),
             *notes.list_warnings(unit, matching, facts, rows[0].metric, sides),
+            *notes.describe_core_waits(facts_of, runs),
             *(
                 notes.describe_recording_costs(source.recording_costs(), request.base, request.candidate)
                 if unit == RANGES

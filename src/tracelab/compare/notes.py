@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from tracelab.compare import metrics
-from tracelab.compare.comparability import FactRow
+from tracelab.compare.comparability import FactRow, Facts
 from tracelab.compare.kernel_matching import Matching
 from tracelab.compare.recordings import RECORDED, WHOLE
 from tracelab.compare.verdicts import LEAST_RECORDINGS, MetricRow, Series
@@ -47,6 +47,17 @@ def list_warnings(unit: str, matching: Matching, facts: Sequence[FactRow], metri
                 "effects can be proven. Record on a machine without other jobs, or with fixed clocks."
             )
     return warnings
+
+
+def describe_core_waits(facts: Mapping[str, Facts], runs: Sequence[str]) -> list[str]:
+    """Return how long threads waited for cores in the run where they did most, and how many other runs lacked cores."""
+    lacking = [run for run in runs if facts[run].get("core_wait")]
+    waited = sorted(lacking, key=lambda run: -facts[run]["core_wait_ratio"])
+    if not waited:
+        return []
+    first, *others = waited
+    more = f" So did those of {len(others):,} other run{'s' * (len(others) > 1)}." if others else ""
+    return [f"{first}: {facts[first]['core_wait']}.{more} Times include these waits."]
 
 
 def describe_recording_costs(costs: pl.DataFrame, base: Sequence[str], candidate: Sequence[str]) -> list[str]:

@@ -5,13 +5,21 @@ import importlib
 import os
 import platform
 import socket
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 _KIB = 1024
 _PROC = Path("/proc")
+
+
+@dataclass(frozen=True)
+class ThreadTime:
+    """How long a thread ran, and how long it could have run and waited for a core, since it began."""
+
+    cpu_ns: int
+    wait_ns: int
 
 
 @dataclass(frozen=True)
@@ -29,11 +37,13 @@ class Host:
     """Busy seconds since boot, summed over the cores."""
     idle_s: float | None = None
     """Idle seconds since boot, summed over the cores."""
+    threads: Mapping[int, ThreadTime] = field(default_factory=dict)
+    """The times of the threads of the process tree, by thread; empty where the system does not count them."""
 
 
 def read_host(pid: int | None = None) -> Host:
-    """Return the current state of this node, with the memory of a process tree (by default this process's)."""
-    pid = os.getpid() if pid is None else pid
+    """Return the current state of this node, with memory and times of a process tree (by default this process's)."""
+    tree = _tree(os.getpid() if pid is None else pid)
     total, used, busy, idle = _memory_and_times()
     return Host(
         name=socket.gethostname(),
@@ -41,9 +51,10 @@ def read_host(pid: int | None = None) -> Host:
         cores=os.cpu_count(),
         total_bytes=total,
         used_bytes=used,
-        rss_bytes=_tree_bytes(pid),
+        rss_bytes=_resident_bytes(tree),
         busy_s=busy,
         idle_s=idle,
+        threads=_thread_times(tree),
     )
 
 
@@ -54,6 +65,20 @@ def util_ratio(before: Host, after: Host) -> float | None:
     busy = (after.busy_s or 0) - (before.busy_s or 0)
     spent = busy + (after.idle_s or 0) - (before.idle_s or 0)
     return min(max(busy / spent, 0.0), 1.0) if spent > 0 else None
+
+
+def tree_times(before: Host, after: Host) -> ThreadTime | None:
+    """Return how long the threads of the process tree ran and waited for a core between two readings.
+
+    Threads that ended in between are missing. None where the system does not count these times.
+    """
+    if not after.threads:
+        return None
+    spent = [(each, before.threads.get(thread, ThreadTime(0, 0))) for thread, each in after.threads.items()]
+    return ThreadTime(
+        sum(max(now.cpu_ns - was.cpu_ns, 0) for now, was in spent),
+        sum(max(now.wait_ns - was.wait_ns, 0) for now, was in spent),
+    )
 
 
 def _memory_and_times() -> tuple[int | None, int | None, float | None, float | None]:
@@ -84,28 +109,47 @@ def _times_of_proc() -> tuple[float | None, float | None]:
     return user + nice + system + irq + softirq + steal, idle + iowait
 
 
-def _tree_bytes(root: int) -> int | None:
+def _tree(root: int) -> set[int]:
+    """Return the processes of a tree; empty if its root has ended."""
     psutil = _psutil()
     if psutil is None:
-        return _tree_bytes_of_proc(root)
-    total = 0
-    with contextlib.suppress(psutil.NoSuchProcess):
-        top = psutil.Process(root)
-        for process in (top, *top.children(recursive=True)):
-            with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):  # ended in between
-                total += process.memory_info().rss
-    return total or None
+        return _tree_of_proc(root)
+    try:
+        return {root, *(process.pid for process in psutil.Process(root).children(recursive=True))}
+    except psutil.NoSuchProcess:
+        return set()
 
 
-def _tree_bytes_of_proc(root: int) -> int | None:
+def _tree_of_proc(root: int) -> set[int]:
     parents = dict(_parents())
     if root not in parents:
-        return None
+        return set()
     tree = {root}
     while more := {pid for pid, parent in parents.items() if parent in tree} - tree:
         tree |= more
-    pages = (_text(_PROC / str(pid) / "statm").split() for pid in tree)
-    return sum(int(fields[1]) for fields in pages if fields) * os.sysconf("SC_PAGE_SIZE")
+    return tree
+
+
+def _resident_bytes(tree: Collection[int]) -> int | None:
+    psutil = _psutil()
+    if psutil is None:
+        pages = (_text(_PROC / str(pid) / "statm").split() for pid in tree)
+        return sum(int(fields[1]) for fields in pages if fields) * os.sysconf("SC_PAGE_SIZE") if tree else None
+    total = 0
+    for pid in tree:
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):  # ended in between
+            total += psutil.Process(pid).memory_info().rss
+    return total or None
+
+
+def _thread_times(tree: Collection[int]) -> dict[int, ThreadTime]:
+    """Return the times of each thread of some processes, which Linux counts in nanoseconds."""
+    times = {}
+    for pid in tree:
+        for path in _PROC.glob(f"{pid}/task/*/schedstat"):
+            if fields := _text(path).split():
+                times[int(path.parent.name)] = ThreadTime(int(fields[0]), int(fields[1]))
+    return times
 
 
 def _parents() -> Iterator[tuple[int, int]]:

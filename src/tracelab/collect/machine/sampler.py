@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from tracelab.collect.machine.gpu import Gpu
 from tracelab.collect.machine.gpu_source import GpuSource, open_gpu_source
-from tracelab.collect.machine.host import Host, read_host, util_ratio
+from tracelab.collect.machine.host import Host, read_host, tree_times, util_ratio
 
 HEADER = "host_samples/1"
 _RECENT_SAMPLES = 10_000
@@ -162,10 +162,14 @@ def _gpu_row(gpu: Gpu, name: str, time_ns: int) -> dict[str, Any]:
         "rss_bytes": None,
         "uuid": gpu.uuid,
         "energy_j": gpu.energy_j,
+        "cores": None,
+        "own_cpu_ns": None,
+        "own_wait_ns": None,
     }
 
 
 def _host_row(before: Host, now: Host, time_ns: int) -> dict[str, Any]:
+    own = tree_times(before, now)
     return {
         "host": now.name,
         "device": None,
@@ -181,6 +185,9 @@ def _host_row(before: Host, now: Host, time_ns: int) -> dict[str, Any]:
         "rss_bytes": now.rss_bytes,
         "uuid": None,
         "energy_j": None,
+        "cores": now.cores,
+        "own_cpu_ns": own.cpu_ns if own else None,
+        "own_wait_ns": own.wait_ns if own else None,
     }
 
 

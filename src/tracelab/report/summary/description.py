@@ -38,12 +38,17 @@ def describe_counters(session: ReportSession, run: str) -> str:
 
 
 def describe_end(session: ReportSession, run: str) -> list[str]:
-    """Return the status and error of a run that did not end well, and how its recording differs from the request."""
-    sql = "select status, rtrim(error, '. ') from runs where run = $run and status <> 'ok' limit 1"
-    ended = session.con.execute(sql, {"run": run}).fetchall()
-    notes = session.con.execute("select sentence from run_notes where run = $run order by ranks, note", {"run": run})
+    """Return the status of a run that did not end well, how its recording differs, and whether threads lacked cores."""
+    ended, notes, waits = (
+        session.con.execute(sql, {"run": run}).fetchall()
+        for sql in (
+            "select status, rtrim(error, '. ') from runs where run = $run and status <> 'ok' limit 1",
+            "select sentence from run_notes where run = $run order by ranks, note",
+            "select sentence from host_load where run = $run and is_overloaded",
+        )
+    )
     failed = [f"status {status}" + (f": {_shorten(error)}" if error else "") for status, error in ended]
-    return [*failed, *(_shorten(note) for (note,) in notes.fetchall())]
+    return [*failed, *(_shorten(note) for (note,) in notes), *(wait for (wait,) in waits)]
 
 
 def _shorten(text: str) -> str:

@@ -89,7 +89,8 @@ class RunSummary:
     lacks_start: bool = False
     """Whether the figures leave it out."""
     ended: tuple[str, ...] = ()
-    """A status other than ok, and how the recording differs from the request; `description` has it, too."""
+    """A status other than ok, how the recording differs from the request, and that threads waited for cores;
+    `description` has it, too."""
     measured_step_ns: float | None = None
     """The part of the mean step that the windows cover, of which a share of the measured time is a cost per step."""
 
