@@ -304,9 +304,10 @@ def test_recorded_steps_that_a_profiler_slows_are_compared_with_the_others(share
     """The others, by the run folders: of 11,851,904 and 11,441,280 ns the shorter one; with graphs 11,059,520."""
     comparison = compare_runs(h200(shared_stores), Request(("transformer-bf16",), ("transformer-bf16-graphs",)))
     assert comparison.warnings == (
-        "Recorded steps take 1.17 times as long in the base and 0.99 times as long in the candidate as other steps of "
-        "the same runs, waits for data left out: step time, idle time and ops on the CPU include what recording costs. "
-        "By these recorded steps the change is −17.8 %, by the others 11.44 ms → 11.06 ms (−3.3 %).",
+        "Recorded steps take 1.17 times as long in the base and 0.99 times as long in the candidate as the slower of "
+        "the steps before and after them, waits for data left out: step time, idle time and ops on the CPU "
+        "include what recording costs. By these recorded steps the change is −17.8 %, by the other steps 11.44 ms → "
+        "11.06 ms (−3.3 %).",
     )
 
 
@@ -344,9 +345,9 @@ def test_what_recording_costs_a_side_may_be_unknown() -> None:
     )
     assert describe_recording_costs(pl.concat([costs, others]), ["a", "e", "f"], ["c"]) == []  # of medians 0.98 times
     assert describe_recording_costs(costs, ["a", "b"], ["d"]) == [
-        "Recorded steps take 1.60 times as long in the base as other steps of the same runs, waits for data left out: "
-        "step time, idle time and ops on the CPU include what recording costs. How much it costs the candidate is not "
-        "known."
+        "Recorded steps take 1.60 times as long in the base as the slower of the steps before and after them, "
+        "waits for data left out: step time, idle time and ops on the CPU include what recording costs. How much it "
+        "costs the candidate is not known."
     ]
 
 

@@ -63,7 +63,8 @@ def describe_core_waits(facts: Mapping[str, Facts], runs: Sequence[str]) -> list
 def describe_recording_costs(costs: pl.DataFrame, base: Sequence[str], candidate: Sequence[str]) -> list[str]:
     """Return by how much a profiler slows the compared steps of a side, and how steps compare that it did not record.
 
-    `costs` are rows of recording_costs() by run. Nothing where it slows less than half of the recordings of each side.
+    `costs` are rows of recording_costs() by run, whose other steps are the slower ones of those before and after the
+    recording. Nothing where it slows less than half of the recordings of each side.
     """
     sides = {name: costs.filter(pl.col("run").is_in(runs)) for name, runs in (("base", base), ("candidate", candidate))}
     if not any(side.height and 2 * side["is_slower"].sum() >= side.height for side in sides.values()):
@@ -73,15 +74,20 @@ def describe_recording_costs(costs: pl.DataFrame, base: Sequence[str], candidate
         {name: float(np.median(side[column])) for name, side in known.items()} for column in ("recorded_ns", "other_ns")
     )
     factors = [f"{recorded[name] / other[name]:.2f} times as long in the {name}" for name in known]
-    first = f"Recorded steps take {' and '.join(factors)} as other steps of the same runs, waits for data left out"
+    first = (
+        f"Recorded steps take {' and '.join(factors)} as the slower of the steps before and after them, waits for "
+        "data left out"
+    )
     included = "step time, idle time and ops on the CPU include what recording costs"
     if len(known) < len(sides):
         unknown = next(name for name in sides if name not in known)
         return [f"{first}: {included}. How much it costs the {unknown} is not known."]
-    changes = [f"{100 * (each['candidate'] / each['base'] - 1):+.1f} %".replace("-", "−") for each in (recorded, other)]
+    changes = [
+        f"{100 * (each['candidate'] / each['base'] - 1):+,.1f} %".replace("-", "−") for each in (recorded, other)
+    ]
     values = " → ".join(format_scaled(round(other[name]), Quantity.DURATION) for name in sides)
     return [
-        f"{first}: {included}. By these recorded steps the change is {changes[0]}, by the others {values} "
+        f"{first}: {included}. By these recorded steps the change is {changes[0]}, by the other steps {values} "
         f"({changes[1]})."
     ]
 
