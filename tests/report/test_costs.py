@@ -242,7 +242,7 @@ def test_the_largest_losses_are_listed_also_within_the_thresholds(small_losses: 
     )
     assert [(each.query, each.rest) for each in whole.leads] == [("idle_causes", 0.06), ("nccl_share", 0.05)]
     assert whole.balance == (
-        f"{known} Of the 11.5 % in which the GPUs do not compute, 2 findings explain 11.0 %, and 0.5 % has other "
+        f"{known} Of the 11.5 % in which the GPUs do not compute, findings 1 and 2 explain 11.0 %, and 0.5 % has other "
         "causes. 2 findings cost, or gain by a replay, less than 1 % each."
     )
     text = repr(Summaries([whole]))
@@ -250,14 +250,18 @@ def test_the_largest_losses_are_listed_also_within_the_thresholds(small_losses: 
 
 
 def test_what_cannot_be_recovered_is_a_part_of_the_measured_time_and_not_of_what_is_explained() -> None:
-    """Of 52 % idle and 40 % exposed communication 24 % is recoverable: 16 % is not, and 76 % is left to explain."""
+    """Of 52 % idle and 40 % exposed communication 24 % is recoverable: 16 % is not, and 76 % is left to explain.
+
+    What kernels take, the first finding, is none of the time in which GPUs do not compute.
+    """
     shares = {"compute": 0.08, "idle": 0.52, "exposed_comm": 0.4, "exposed_memory": 0.0, "out_of_scope": 0.0}
     losses = Losses(shares, {"exposed_comm": 0.24, "exposed_memory": 0.0}, None)
-    assert describe_balance(losses, FoundLeads((lead("waits", 0.6, "waiting", 1, None),), 0)) == (
+    leads = (lead("kernels", 0.7, "kernels", 1, None), lead("waits", 0.6, "waiting", 1, None))
+    assert describe_balance(losses, FoundLeads(leads, 0)) == (
         "GPUs compute for 8.0 % of the measured time; the rest: idle 52.0 %, exposed communication 40.0 %, exposed "
         "copies 0.0 %. Of the exposed communication and copies, a part of 16.0 % of the measured time cannot be "
         "recovered: the GPUs would wait for the CPU side in its place (recoverable_exposure). Of the other 76.0 % in "
-        "which the GPUs do not compute, 1 finding explains 60.0 %, and 16.0 % has other causes."
+        "which the GPUs do not compute, finding 2 explains 60.0 %, and 16.0 % has other causes."
     )
 
 

@@ -4,6 +4,7 @@ import html
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from tracelab.query import library
 from tracelab.query.report_rules import COMPUTING_TOPICS, LEAST_SHARE, Finding, Report
@@ -251,7 +252,11 @@ def list_single(leads: Sequence[Lead]) -> Iterator[Lead]:
 
 
 def list_findings(numbers: Sequence[int]) -> str:
-    """Return the numbers of findings in words: finding 1; findings 1, 2 and 4."""
+    """Return the numbers of findings, in their order, in words: finding 1; findings 1, 2 and 4; findings 1 to 3."""
     if len(numbers) < 2:  # noqa: PLR2004
         return f"finding {numbers[0]}" if numbers else "others"
-    return f"findings {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
+    parts: list[str] = []
+    for _, group in groupby(enumerate(numbers), lambda each: each[1] - each[0]):
+        first, *others = (number for _, number in group)
+        parts += [f"{first} to {others[-1]}"] if len(others) > 1 else map(str, (first, *others))
+    return f"findings {' and '.join(filter(None, (', '.join(parts[:-1]), parts[-1])))}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tracelab.query.report_rules import COMMUNICATION_TOPICS, COMPUTING_TOPICS, COPY_TOPICS, LEAST_SHARE
 from tracelab.report.summary.figures import Rows, exposed_waiting_ns, format_share
-from tracelab.report.summary.lead import Ceiling, FoundLeads
+from tracelab.report.summary.lead import Ceiling, FoundLeads, list_findings
 
 _LOST = {"idle": "idle", "exposed_comm": "exposed communication", "exposed_memory": "exposed copies"}
 """Columns of gpu_breakdown, without their unit, in which GPUs do not compute."""
@@ -100,7 +100,8 @@ def describe_balance(losses: Losses, found: FoundLeads) -> str:
         explained = min(sum(lead.rest for lead in counted), lost - hidden)
         unknown = min(sum(lead.rest for lead in noted), lost - hidden - explained)
         if counted:
-            leads = f"{len(counted)} findings explain" if len(counted) > 1 else "1 finding explains"
+            numbers = [number for number, lead in enumerate(found.leads, 1) if lead in counted]
+            leads = f"{list_findings(numbers)} explain{'s' * (len(numbers) == 1)}"
             unranked = f", {format_share(unknown)} is not ranked" if unknown else ""
             unexplained = format_share(lost - hidden - explained - unknown)
             rest = f"{'other ' if hidden else ''}{format_share(lost - hidden)} in which the GPUs do not compute"
