@@ -61,6 +61,18 @@ def test_a_run_that_cannot_be_matched_is_stored(tmp_path: Path, monkeypatch: pyt
     assert len(answer(tmp_path, "stragglers")) == len(RANKS)
 
 
+def test_ctrl_c_while_ranks_are_matched_says_that_the_files_are_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*args: object) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(matching, "match_ranks", stop)
+    with pytest.raises(pipeline.StoppedError, match="all files are stored"):
+        pipeline.ingest(RANKS, tmp_path, run="job")
+    assert len(answer(tmp_path, "stragglers")) == len(RANKS)
+
+
 def test_the_command_says_so_unless_asked_not_to(tmp_path: Path) -> None:
     def lines(folder: str, *options: str) -> list[str]:
         command = ["ingest", *map(str, RANKS), "--run", "job", "--store", str(tmp_path / folder), *options]

@@ -22,6 +22,7 @@ from tracelab.errors import (
     SourceError,
     StoreError,
     TracelabError,
+    is_interrupt,
     wants_tracebacks,
 )
 from tracelab.foreign_text import escape_path
@@ -193,9 +194,14 @@ def _match_ranks(report: Report, store: Path) -> Iterator[str]:
             continue
         from tracelab.store import matching
 
-        with suppress(TracelabError, OSError, duckdb.Error, pa.ArrowException):
-            if matching.match_ranks(store, run, len(results)):
-                yield run
+        try:
+            with suppress(TracelabError, OSError, duckdb.Error, pa.ArrowException):
+                if matching.match_ranks(store, run, len(results)):
+                    yield run
+        except (KeyboardInterrupt, RuntimeError) as error:
+            if not is_interrupt(error):
+                raise
+            raise StoppedError("stopped while ranks were matched; all files are stored") from error
 
 
 def _ingest_all(
