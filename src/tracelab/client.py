@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from tracelab import schema
-from tracelab.errors import UsageError
+from tracelab.errors import NoDataError, UsageError
 from tracelab.output.result import Result, Titles
 from tracelab.query import execute, library, spec
 from tracelab.sql import sandbox
@@ -307,7 +307,13 @@ class Lab:
         from tracelab.report.page import Page
 
         aligned, scope = bool(self.aligned), self._scope(whole=whole)
-        return Page(report(self.store, names, aligned=aligned, all_findings=all_findings, scope=scope))
+        try:
+            return Page(report(self.store, names, aligned=aligned, all_findings=all_findings, scope=scope))
+        except NoDataError as error:
+            if file := next((name for name in names if name.lower().endswith((".html", ".htm"))), None):
+                problem = f"{file!r} is the name of a file and of no run; write the report by"
+                raise UsageError(f"{problem} lab.report().save({file!r})") from error
+            raise
 
     def plot(self, name: str, *, like: str | None = None, **params: spec.Value) -> "Figure":
         """Draw the chart of a query as a Matplotlib figure: `lab.plot("gpu_breakdown").savefig("breakdown.svg")`.

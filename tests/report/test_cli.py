@@ -64,6 +64,11 @@ def test_a_path_in_place_of_a_run_is_refused_with_what_writes_a_file(lab: Path) 
             method(Path("page.html"))  # type: ignore[operator]
 
 
+def test_the_name_of_a_page_in_place_of_a_run_is_refused_with_what_writes_it(lab: Path) -> None:
+    with pytest.raises(UsageError, match=r"'page.html' is the name .* lab.report\(\).save\('page.html'\)"):
+        tracelab.open(lab).report("page.html")
+
+
 @pytest.mark.parametrize("run", ["thrid", ["first", "thrid"]])
 def test_python_takes_runs_by_keyword_as_by_position(lab: Path, run: str | list[str]) -> None:
     for method in (tracelab.open(lab).report, tracelab.open(lab).summary):
