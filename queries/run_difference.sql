@@ -1,7 +1,7 @@
 -- Two runs side by side: what takes more time or less in the second than in the first, and how comparable they are.
 -- A row is one thing of a section, as both runs have it. Section `comparability` lists what the runs have in common; `window`
 -- and `breakdown` divide time as gpu_breakdown does; `kernels`, `memcpys` (memsets among them), `collectives` and `annotations`
--- (ranges of threads, numbers in their texts as #) add up durations. Of a long section those with the largest difference_ns have
+-- (ranges of threads but those of steps, numbers in their texts as #) add up durations. Of a long section those with the largest difference_ns have
 -- rows of their own, the rest is `others`.
 -- Where neither run used a GPU, the CPU is compared: `ops` add up each op's own time, without the ops inside it, and
 -- `collectives` communication by gloo, MPI or UCC. The breakdown is then of ranks: waiting for data, else compute (an op runs,
@@ -345,6 +345,7 @@ sums as (
         run, number, 'annotations', regexp_replace(name, '#?\d+', '#', 'g') as text,
         count(*), sum(dur_ns) filter (has_valid_interval(start_ns, end_ns))
     from begun_ranges
+    where not coalesce(regexp_matches(name, $step_name), false)
     group by run, number, text
 ),
 window_parts as (

@@ -33,7 +33,7 @@ device = {"device": st.sampled_from([0, None])}
 kernels = st.fixed_dictionaries(placed | device | {"name": st.sampled_from([COMPUTE, COMMUNICATION, "step", None])})
 copies = st.fixed_dictionaries(placed | device | {"direction": st.sampled_from(["HtoD", "DtoD", None])})
 memsets = st.fixed_dictionaries(placed | device)
-ranges = st.fixed_dictionaries(placed | {"name": st.sampled_from(["step 1", "step 22", "load"])})
+ranges = st.fixed_dictionaries(placed | {"name": st.sampled_from(["step 1", "step 22", "load 3", "load 44"])})
 
 
 def is_timed(row: Row) -> bool:
@@ -74,7 +74,9 @@ def listed(tables: dict[str, list[Row]], run: str) -> dict[tuple, list[Row]]:
         ],
         "memcpys": lambda row: [("memcpys", row["direction"] or "unknown")],
         "memsets": lambda _: [("memcpys", "memset")],
-        "annotations": lambda row: [("annotations", re.sub(r"\d+", "#", str(row["name"])))],
+        "annotations": lambda row: [
+            ("annotations", re.sub(r"\d+", "#", name)) for name in [row["name"]] if "step" not in name
+        ],
     }
     for table, rows in tables.items():
         for row in rows:
