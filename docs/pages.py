@@ -7,7 +7,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from examples import ROOT, Example, format_answer, study_runs
-from tracelab import doctor, schema
+from tracelab import computations, doctor, schema, table_lookup
 from tracelab.cli import COMMANDS, main
 from tracelab.cli.collect import COMMANDS as COLLECT_COMMANDS
 from tracelab.client import Lab
@@ -61,8 +61,8 @@ def _build_cli() -> str:
 
 
 def _build_schema() -> str:
-    tables: list[schema.Table | schema.ComputedTable] = [*schema.TABLES, *schema.COMPUTED_TABLES.values()]
-    computed = " and ".join(f"`{name}`" for name in schema.COMPUTED_TABLES)
+    tables: list[schema.Table | computations.ComputedTable] = [*schema.TABLES, *table_lookup.COMPUTED_TABLES.values()]
+    computed = " and ".join(f"`{name}`" for name in table_lookup.COMPUTED_TABLES)
     parts = [
         "# Tables",
         _NOTICE,

@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from tests.build import Rows, complete_rows
-from tracelab import schema
+from tracelab import computations, schema
 from tracelab.query import execute, library, spec
 from tracelab.store import computed_tables, execution, session
 
@@ -80,7 +80,9 @@ class MemoryStore:
         """Run a query of the library, as `Lab` does."""
         return execute.run(self.con, query, params)
 
-    def read_relations(self, computation: schema.Computation, values: Mapping[str, spec.Value]) -> dict[str, pa.Table]:
+    def read_relations(
+        self, computation: computations.Computation, values: Mapping[str, spec.Value]
+    ) -> dict[str, pa.Table]:
         """Return the rows that a computation is given."""
         read = {}
         for name, sql in computation.relations.items():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import duckdb
 import pyarrow as pa
 
-from tracelab import schema
+from tracelab import schema, table_lookup
 from tracelab.errors import NoDataError, UsageError
 from tracelab.output.result import Result, Titles
 from tracelab.query import execute, library, spec
@@ -369,8 +369,8 @@ class Lab:
 
     def schema(self, table: str | None = None) -> Result:
         """Return the tables with what a row of each is, or the columns of one table with types and meanings."""
-        described = schema.described(table)
-        return Result(described, f"{table}: a row is {schema.find_table(table).row}" if table else "")
+        described = table_lookup.describe_tables(table)
+        return Result(described, f"{table}: a row is {table_lookup.find_table(table).row}" if table else "")
 
     def files(self, table: str) -> list[Path]:
         """Return the Parquet files that hold the rows of a table, for other engines: `pl.scan_parquet(lab.files(…))`.

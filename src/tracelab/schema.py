@@ -1,11 +1,9 @@
-"""The canonical schema, declared once: Arrow types, empty tables, DuckDB comments and docs all derive from it."""
+"""The stored tables, declared once: Arrow types, empty tables, DuckDB comments and docs all derive from them."""
 
 import os
-import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from functools import cache, cached_property
-from operator import attrgetter
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -19,7 +17,6 @@ from tracelab.enumerations import (
     SOURCE_FORMATS,
 )
 from tracelab.errors import UsageError, suggest_name
-from tracelab.resources import QUERIES
 
 SCHEMA_VERSION = "3.1"
 """Stores of another major version are refused; a minor version only adds tables or columns."""
@@ -132,12 +129,14 @@ def _format_choices(values: tuple[str, ...]) -> str:
     return f"{', '.join(values[:-1])} or {values[-1]}."
 
 
-def _columns(*lines: tuple[str, str, str]) -> tuple[Column, ...]:
+def columns(*lines: tuple[str, str, str]) -> tuple[Column, ...]:
+    """Return nullable columns of lines with name, type and meaning."""
     return tuple(Column(*line) for line in lines)
 
 
+RUN = Column("run", "text", "The execution this row belongs to; also the Hive partition.", nullable=False)
 _IDENTITY = (
-    Column("run", "text", "The execution this row belongs to; also the Hive partition.", nullable=False),
+    RUN,
     Column("source", "text", "First 16 hex digits of the SHA-256 of the input file.", nullable=False),
 )
 _RANK = Column("rank", "int32", "Rank of the process in its job; 0 where the source does not have it.", nullable=False)
@@ -173,7 +172,7 @@ _SHARED: dict[Kind, tuple[Column, ...]] = {
     "plain": (),
 }
 
-_SHAPE = _columns(
+_SHAPE = columns(
     ("grid_x", "int32", "Thread blocks in x."),
     ("grid_y", "int32", "Thread blocks in y."),
     ("grid_z", "int32", "Thread blocks in z."),
@@ -191,7 +190,7 @@ TABLES: tuple[Table, ...] = (
         "one run and its settings (a view: exactly one row a run)",
         "plain",
         "ingest a trace",
-        _columns(
+        columns(
             ("program", "text", "The program; captures of one program by several profilers share it."),
             ("workload", "text", "The collector's workload."),
             ("model", "text", "Model name."),
@@ -233,7 +232,7 @@ TABLES: tuple[Table, ...] = (
         "one ingested file",
         "plain",
         "ingest a trace",
-        _columns(
+        columns(
             ("path", "text", "Path of the file at ingest."),
             ("format", "text", _format_choices(SOURCE_FORMATS)),
             ("producer", "text", "The program that wrote the file, where the file names it."),
@@ -263,7 +262,7 @@ TABLES: tuple[Table, ...] = (
         _CAPTURE_GPU,
         (
             _RANK,
-            *_columns(
+            *columns(
                 ("device", "int32", "Ordinal of the GPU as the process sees it."),
                 ("host", "text", "Host name."),
                 ("uuid", "text", "UUID of the physical card."),
@@ -288,7 +287,7 @@ TABLES: tuple[Table, ...] = (
         (
             Column("name", "text", "Kernel name, demangled where the source has it."),
             *_SHAPE,
-            *_columns(
+            *columns(
                 ("registers", "int32", "Registers a thread."),
                 ("shared_static_bytes", "int64", "Static shared memory of a block."),
                 ("shared_dynamic_bytes", "int64", "Dynamic shared memory of a block."),
@@ -303,7 +302,7 @@ TABLES: tuple[Table, ...] = (
         "one copy",
         "gpu",
         _CAPTURE_GPU,
-        _columns(
+        columns(
             (
                 "direction",
                 "text",
@@ -324,7 +323,7 @@ TABLES: tuple[Table, ...] = (
         "one memset",
         "gpu",
         _CAPTURE_GPU,
-        _columns(
+        columns(
             ("memory", "text", "Kind of memory set."),
             ("size_bytes", "int64", "Bytes set."),
             ("value", "int64", "Value written."),
@@ -337,7 +336,7 @@ TABLES: tuple[Table, ...] = (
         "one whole CUDA graph whose kernels were not recorded",
         "gpu",
         _CAPTURE_GPU,
-        _columns(
+        columns(
             ("name", "text", "Name of the graph, where it has one."),
             ("nodes", "int64", "Nodes of the graph, where known."),
         ),
@@ -360,7 +359,7 @@ TABLES: tuple[Table, ...] = (
             _DUR,
             _CORRELATION,
             _EXTERNAL,
-            *_columns(
+            *columns(
                 (
                     "collective",
                     "text",
@@ -412,7 +411,7 @@ TABLES: tuple[Table, ...] = (
         "one framework op",
         "cpu",
         "profile with the PyTorch profiler and ProfilerActivity.CPU; record_shapes=True adds their shapes",
-        _columns(
+        columns(
             ("name", "text", "Op name, as aten::conv2d."),
             ("external_id", "int64", "Id that launches made inside it carry."),
             ("sequence_number", "int64", "Links a forward op with its backward op."),
@@ -428,7 +427,7 @@ TABLES: tuple[Table, ...] = (
         "event",
         "mark ranges with torch.profiler.record_function while the PyTorch profiler records",
         (
-            *_columns(
+            *columns(
                 ("name", "text", "Text of the annotation."),
                 ("domain", "text", "NVTX domain."),
                 ("category", "text", "NVTX category, or the trace's own."),
@@ -448,7 +447,7 @@ TABLES: tuple[Table, ...] = (
         "one Python call",
         "cpu",
         "profile with the PyTorch profiler and with_stack=True",
-        _columns(
+        columns(
             ("name", "text", "Function as file(line): name, or the module's name."),
             ("frame", "int64", "Id of this frame."),
             ("parent_frame", "int64", "Id of the calling frame."),
@@ -462,7 +461,7 @@ TABLES: tuple[Table, ...] = (
         "profile with the PyTorch profiler and profile_memory=True",
         (
             _TID,
-            *_columns(
+            *columns(
                 ("time_ns", "int64", "Time, in ns on the source's clock."),
                 ("device", "int32", "Ordinal of the GPU; NULL for host memory."),
                 ("address", "int64", "Address of the block."),
@@ -477,7 +476,7 @@ TABLES: tuple[Table, ...] = (
         "one synchronization",
         "gpu",
         "profile with the PyTorch profiler (2.2 or newer) and ProfilerActivity.CUDA",
-        _columns(
+        columns(
             ("kind", "text", "What waited for what, as the source names it."),
             ("event_id", "int64", "CUDA event id."),
             ("waits_for_stream", "int64", "Stream that is waited for."),
@@ -489,7 +488,7 @@ TABLES: tuple[Table, ...] = (
         "one sample of a counter",
         "event",
         "ingest a Chrome trace that has counter events",
-        _columns(
+        columns(
             ("device", "int32", "Ordinal of the GPU, where it is a GPU's counter."),
             ("time_ns", "int64", "Time, in ns on the source's clock."),
             ("name", "text", "Counter name."),
@@ -509,7 +508,7 @@ TABLES: tuple[Table, ...] = (
             _STREAM,
             Column("kernel", "text", "Kernel name."),
             *_SHAPE,
-            *_columns(
+            *columns(
                 ("section", "text", "Section of the report."),
                 ("metric", "text", "Metric name, today's."),
                 ("instance", "text", "Instance of the metric, where it has several."),
@@ -526,7 +525,7 @@ TABLES: tuple[Table, ...] = (
         "one row of a profiler's own summary",
         "event",
         "ingest a summary that nvprof printed, or a run folder recorded with `tracelab collect train --flops`",
-        _columns(
+        columns(
             ("kind", "text", "Kind of summary: gpu_activities, api_calls, metrics, events, key_averages …"),
             ("name", "text", "Name of the kernel, call or metric."),
             ("device", "int32", "Ordinal of the GPU, where the summary is per device."),
@@ -550,7 +549,7 @@ TABLES: tuple[Table, ...] = (
         "one measured limit of a machine",
         "plain",
         "run `tracelab collect ceilings` on the machine, and ingest its folder",
-        _columns(
+        columns(
             ("host", "text", "Host name."),
             ("device_name", "text", "GPU model, or the processor's."),
             ("uuid", "text", "UUID of the card."),
@@ -587,7 +586,7 @@ TABLES: tuple[Table, ...] = (
         "event",
         _CAPTURE_RUN,
         (
-            *_columns(
+            *columns(
                 (
                     "phase",
                     "text",
@@ -598,7 +597,7 @@ TABLES: tuple[Table, ...] = (
             ),
             _START,
             _DUR,
-            *_columns(
+            *columns(
                 ("samples", "int64", "Samples this rank processed; of tensor-parallel ranks the first counts them."),
                 ("loss", "double", "Loss."),
                 ("accuracy", "double", "Accuracy, 0 to 1."),
@@ -613,7 +612,7 @@ TABLES: tuple[Table, ...] = (
         "one device's peak in one step, or at failure",
         "event",
         _CAPTURE_RUN,
-        _columns(
+        columns(
             ("device", "int32", "Ordinal of the GPU."),
             ("epoch", "int32", "Epoch, from 0."),
             ("step", "int64", "Step; NULL at failure."),
@@ -627,7 +626,7 @@ TABLES: tuple[Table, ...] = (
         "one sample of one card, or of the host",
         "event",
         _CAPTURE_RUN,
-        _columns(
+        columns(
             ("host", "text", "Host name."),
             ("device", "int32", "Ordinal of the GPU; NULL for the host."),
             ("time_ns", "int64", "Time, in unix ns."),
@@ -653,7 +652,7 @@ TABLES: tuple[Table, ...] = (
         "event",
         "ingest a Chrome trace that has events of other tools",
         (
-            *_columns(
+            *columns(
                 ("category", "text", "Category, as the source names it."),
                 ("phase", "text", "Chrome trace phase: X, i, B, E, s, f, M …"),
                 ("name", "text", "Event name."),
@@ -669,7 +668,7 @@ TABLES: tuple[Table, ...] = (
         "one finding of a reader",
         "plain",
         "nothing to do: no reader reported anything",
-        _columns(
+        columns(
             ("severity", "text", "info, warning or error."),
             ("code", "text", "Short stable name."),
             ("count", "int64", "Number of occurrences."),
@@ -685,411 +684,11 @@ GPU_ACTIVITY = ("kernels", "memcpys", "memsets", "graph_launches")
 """The tables of what occupies a GPU, whose rows are those of the view gpu_activity."""
 
 
-@dataclass(frozen=True)
-class ComputedTable:
-    """A table that Python computes from the rows of a run; the first of its columns is the run."""
-
-    name: str
-    row: str
-    own: tuple[Column, ...]
-
-    @property
-    def view_columns(self) -> tuple[Column, ...]:
-        """All columns, in order."""
-        return (_IDENTITY[0], *self.own)
-
-
-@cache
-def _read_query(name: str) -> str:
-    """Return the SQL of a query of the library, without comments and header."""
-    lines = (QUERIES / f"{name}.sql").read_text(encoding="utf-8").splitlines()
-    return "\n".join(line for line in lines if not line.startswith("--"))
-
-
-@dataclass(frozen=True)
-class Condensation:
-    """Tables that a function makes of some relations of a run, and that the store keeps where they have many rows.
-
-    `function` is `module:name`: it takes the rows of the relations by name, and a function to call now and then, and
-    returns rows by name. Later processes read these in place of the relations.
-    """
-
-    function: str
-    relations: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Computation:
-    """Tables that one function computes, for one run at a time unless `of_many`.
-
-    `function` is `module:name`: it takes the rows of the relations by name, the parameters, and a function to call now
-    and then, which raises once the statement is interrupted; it returns the rows of each table by name, without run.
-    `relations` are SQL texts that take `$run` and, where they name them, the parameters. `answers` are queries of the
-    library that are relations, too, under their names. `params` are those of a query that change the result, with their
-    defaults. `row_bytes` is the memory that each row of the relations needs.
-
-    With `of_many`, it computes all runs at once: `$run` is NULL, and the rows returned have their run. With `kept`,
-    which implies that, the store keeps the rows of each run until its sources change. With `scope_relations`,
-    `relations` are those of the whole recording, and these, read in a scope alone, are what the function applies of it.
-    `refused_scope` is the sentence for a scope that has no meaning for the tables. With `condensed`, the function may
-    be given what that makes of some relations in their place.
-    """
-
-    function: str
-    relations: dict[str, str]
-    params: dict[str, str | int | float | bool | None]
-    row_bytes: int
-    tables: tuple[ComputedTable, ...]
-    answers: tuple[str, ...] = ()
-    of_many: bool = False
-    kept: bool = False
-    scope_relations: dict[str, str] = field(default_factory=dict)
-    refused_scope: str | None = None
-    condensed: Condensation | None = None
-
-    @property
-    def texts(self) -> dict[str, str]:
-        """All relations as SQL, by name."""
-        return self.relations | {name: _read_query(name) for name in self.answers}
-
-
-_PATH_RELATIONS = {
-    "collectives": "from path_collectives('collective_waits', 'rank_clocks', $run)",
-    "gpu": "with executions as not materialized (from path_kernels($run)) from path_gpu_rows('executions', $run)",
-    "cpu": "from path_cpu_rows($run)",
-    "syncs": "from path_syncs($run)",
-    "steps": "from path_steps($run, $step_name)",
-    "apart": "select rank from processes_apart($run, null)",
-    "limits": "select largest_unknown_ratio() as unknown_ratio",
-}
-_GRAPH = Condensation("tracelab.paths.packing:condense", ("collectives", "gpu", "cpu", "syncs", "apart"))
-_PATH_SCOPE = {
-    "scope": "from path_scope",
-    "times": "select source, from_ns, to_ns from scope_times where run = $run",
-    "starts": "from path_starts($run, $step_name)",
-    "serving_steps": "from path_serving_steps($run, $step_name)",
-    "lanes": "from path_lanes($run)",
-}
-_STEP_NAME = r"(?i)^(profiler)?step\s*#?\s*\d+$"
-
-COMPUTATIONS: tuple[Computation, ...] = (
-    Computation(
-        "tracelab.paths.tables:compute_paths",
-        _PATH_RELATIONS,
-        {"step": None, "step_name": _STEP_NAME},
-        600,
-        (
-            ComputedTable(
-                "path_rows",
-                "one stretch of a run's critical path; all stretches of a run fill its window",
-                _columns(
-                    ("step", "int64", "The step whose window it is; NULL for all of the recording or scope."),
-                    ("number", "int64", "Place on the path, from 1."),
-                    ("rank", "int32", "Rank that the stretch is charged to."),
-                    ("source", "text", "The source that the row is of."),
-                    ("at_ns", "int64", "Start, since the start of the window."),
-                    ("dur_ns", "int64", "Length."),
-                    (
-                        "class",
-                        "text",
-                        "Class of the kernel; memcpy, memset, cuda_graph; cpu, cpu_unrecorded, data_loader, "
-                        "synchronization; or of the gap before a row of a GPU: launch_latency, scheduling, unknown.",
-                    ),
-                    ("kind", "text", "gpu, cpu or gap."),
-                    ("name", "text", "Name of the kernel, op or call; of a gap that of the row behind it."),
-                    ("op", "text", "The innermost op around it, or around its launch."),
-                    ("device", "int32", "Device of a GPU row."),
-                    ("stream", "int64", "Stream of a GPU row."),
-                    ("tid", "int64", "Thread of a CPU row."),
-                    ("start_ns", "int64", "Start by the rank's own clock."),
-                    (
-                        "cause",
-                        "text",
-                        "What it waited for: launch, stream (the row before it), event, inferred_event, sync (a call "
-                        "that waits for the GPU), collective (the last rank), thread (the order of its rows), handover "
-                        "(another thread), backward (its forward op) or start (nothing that is known).",
-                    ),
-                ),
-            ),
-            ComputedTable(
-                "path_runs",
-                "one run's critical path as a whole",
-                _columns(
-                    ("step", "int64", "The step whose window it is; NULL for all of the recording or scope."),
-                    ("window_ns", "int64", "Length of the window, or of all windows of a scope, on aligned clocks."),
-                    ("span_ns", "int64", "From the start of the first window to the end of the last one."),
-                    ("unknown_ns", "int64", "Time of the path of which the dependency is not known."),
-                    ("ranks", "int64", "Ranks that the path may run through."),
-                    ("ranks_left_out", "int64", "Ranks without a clock in common with these."),
-                    (
-                        "clamped",
-                        "int64",
-                        "Rows that start before what they waited for had ended, by noise of the clocks.",
-                    ),
-                    ("last_rank", "int32", "The rank that the path ends on."),
-                    ("late_rank", "int32", "The rank that the path begins on, where its recording begins late."),
-                    ("late_ns", "int64", "How long the path begins with time before that recording: it is unknown."),
-                    (
-                        "unexplained_ns",
-                        "int64",
-                        "Of unknown_ns, time of threads of which nothing recorded shows if they worked or waited, or "
-                        "what they waited for.",
-                    ),
-                    ("unexplained_reason", "text", "Which part of the window that is, and what to record; else NULL."),
-                    ("clocks_reason", "text", "What shows that the clocks of CPU and GPU are apart; else NULL."),
-                ),
-            ),
-        ),
-        scope_relations=_PATH_SCOPE,
-        condensed=_GRAPH,
-    ),
-    Computation(
-        "tracelab.paths.what_if:compute_what_if",
-        _PATH_RELATIONS | {"modules": "from path_modules($run, $module)"},
-        {
-            "change": None,
-            "factor": None,
-            "class": None,
-            "op": None,
-            "kernel": None,
-            "layer": None,
-            "module": None,
-            "of_rank": None,
-            "collective": None,
-            "step": None,
-            "step_name": _STEP_NAME,
-        },
-        900,
-        (
-            ComputedTable(
-                "what_if_classes",
-                "one class on a run's critical path, as recorded and after the change of a query what_if",
-                _columns(
-                    ("class", "text", "Class, as in `path_rows`."),
-                    ("before_ns", "int64", "Its time on the path of the recording."),
-                    ("after_ns", "int64", "Its time on the path after the change; NULL where that is refused."),
-                ),
-            ),
-            ComputedTable(
-                "what_if_runs",
-                "one run with the time that it would take after the change of a query what_if",
-                _columns(
-                    ("window_ns", "int64", "Length of the window as recorded."),
-                    ("replayed_ns", "int64", "The same by a replay without a change."),
-                    ("after_ns", "int64", "The same after the change; NULL where that is refused."),
-                    ("changed_rows", "int64", "Stretches of threads and rows of GPUs that the filters choose."),
-                    ("reason", "text", "Why it is refused."),
-                    ("ranks_left_out", "int64", "Ranks without a clock in common with the others."),
-                ),
-            ),
-        ),
-        scope_relations=_PATH_SCOPE,
-        condensed=_GRAPH,
-    ),
-    Computation(
-        "tracelab.paths.hta:compute_hta_paths",
-        {"events": "from hta_path_events($run)"},
-        {"in_annotation": "", "instance": 0},
-        2500,
-        (
-            ComputedTable(
-                "hta_path_edges",
-                "one edge of a rank's critical path as HTA defines it",
-                _columns(
-                    ("rank", "int32", "Rank of the process."),
-                    ("number", "int64", "Place on the path, from 1."),
-                    (
-                        "type",
-                        "text",
-                        "operator, dependency, kernel_launch_delay, kernel_kernel_delay or sync_dependency.",
-                    ),
-                    ("bound_by", "text", "What HTA takes the edge to be bound by; NULL for edges without weight."),
-                    ("dur_ns", "int64", "Weight."),
-                    ("name", "text", "Name of the event that the edge begins at."),
-                    ("path_nodes", "int64", "Nodes on the path of the rank."),
-                ),
-            ),
-        ),
-        refused_scope="critical_path as HTA defines it takes no scope: its path is that of one instance of a range; "
-        "choose that with --in-annotation and --instance, or leave out --like",
-    ),
-    Computation(
-        "tracelab.store.rollups:compute_rollups",
-        {
-            "described": "from run_facts($run)",
-            "files": "from source_files($run)",
-            "cards": "select run, rank, device, host, uuid, name from devices where matches(run, $run)",
-            "speeds": "select run, samples_per_s from run_speeds where matches(run, $run)",
-            "trained": "select run, rank, dur_ns from steps where phase = 'train' and matches(run, $run)",
-        },
-        {"rank": None, "device": None, "skip": 0, "step_name": _STEP_NAME},
-        400,
-        (
-            ComputedTable(
-                "rollup_runs",
-                "one run in short: settings, files, speed",
-                _columns(
-                    ("began_at", "timestamp", "When it began."),
-                    (
-                        "began_from",
-                        "text",
-                        "Where that is from: started_at, or recording, the first kernel or window; NULL: not known.",
-                    ),
-                    ("host", "text", "Its hosts, each once; of more than three the first and how many more."),
-                    ("hosts", "int64", "How many hosts are known."),
-                    ("gpu", "text", "Its GPUs, each model once."),
-                    ("program", "text", "The program, else the collector's workload."),
-                    ("model", "text", "Model name."),
-                    ("world_size", "int32", "Processes of the job."),
-                    ("global_batch_size", "int32", "Samples a step over all processes."),
-                    ("precision", "text", "Precision."),
-                    ("parallelism", "text", "Parallelism."),
-                    ("git_commit", "text", "Commit of the workload's repository."),
-                    ("status", "text", "How the run ended, where it was recorded."),
-                    ("files", "int64", "Files."),
-                    ("events_skipped", "int64", "Events of these files that could not be read."),
-                    ("incomplete", "int64", "Files that were cut off or lost events."),
-                    ("samples_per_s", "double", "Samples a second, as the run wrote them down."),
-                ),
-            ),
-            ComputedTable(
-                "rollup_ranks",
-                "one rank and device of a run, in short",
-                _columns(
-                    ("rank", "int32", "Rank of the process."),
-                    ("device", "int32", "Ordinal of the GPU; NULL without."),
-                    ("host", "text", "Host name."),
-                    ("uuid", "text", "UUID of the physical card."),
-                    ("window_ns", "int64", "As in gpu_breakdown, as are the next four, which add up to it."),
-                    ("compute_ns", "int64", "Time of compute."),
-                    ("exposed_comm_ns", "int64", "Time of exposed communication."),
-                    ("exposed_memory_ns", "int64", "Time of exposed copies."),
-                    ("idle_ns", "int64", "Time in which nothing ran."),
-                    ("kernel_sum_ns", "int64", "Durations of all kernels, added up."),
-                    ("unclassified_ns", "int64", "Those of kernels that no rule matches."),
-                    ("steps", "int64", "Steps of step_breakdown, else training steps that a run folder records."),
-                    ("step_ns", "int64", "Median length of a step, rounded down."),
-                    (
-                        "step_compute_ns",
-                        "int64",
-                        "Median of compute_ns of a step, rounded down; NULL where no rows of steps are known.",
-                    ),
-                    (
-                        "collectives",
-                        "int64",
-                        "As in stragglers, as are the next seven, of the rank: only in the row of its first device.",
-                    ),
-                    ("collective_ns", "int64", "Durations of these collectives."),
-                    ("wait_ns", "int64", "Waiting for the last rank."),
-                    ("exposed_wait_ns", "int64", "The part in which nothing computes."),
-                    ("times_last", "int64", "Collectives that the rank started last."),
-                    ("caused_wait_ns", "int64", "Waits of other ranks in these."),
-                    ("removable_ns", "int64", "What those would be shorter by."),
-                    ("lateness_ns", "int64", "Entries less the median entry of the other ranks, added up."),
-                ),
-            ),
-            ComputedTable(
-                "rollup_steps",
-                "one step of a rank and device, in short",
-                _columns(
-                    ("rank", "int32", "Rank of the process."),
-                    ("device", "int32", "Ordinal of the GPU; NULL without."),
-                    ("step", "int64", "Number of the step."),
-                    ("step_ns", "int64", "As in step_breakdown, as are the others."),
-                    ("compute_ns", "int64", "Time of compute."),
-                    ("exposed_comm_ns", "int64", "Time of exposed communication."),
-                    ("exposed_memory_ns", "int64", "Time of exposed copies."),
-                    ("other_steps_ns", "int64", "Time of rows of other steps."),
-                    ("idle_ns", "int64", "Time in which nothing ran."),
-                    ("cpu_ns", "int64", "The step's range on the host."),
-                    ("kernels", "int64", "Kernels of the step."),
-                ),
-            ),
-        ),
-        ("gpu_breakdown", "step_breakdown", "stragglers"),
-        of_many=True,
-        kept=True,
-    ),
-    Computation(
-        "tracelab.change_points:compute_segments",
-        {"points": "from run_points('rollup_runs', 'rollup_ranks', $metric, $series_name)"},
-        {"metric": "step_ns", "series_name": None, "alpha": 0.01, "step_name": _STEP_NAME},
-        400,
-        (
-            ComputedTable(
-                "run_segments",
-                "one run of a series with the stretch between two changes that it belongs to",
-                _columns(
-                    ("place", "int64", "Place of the run in its series, from 1, in the order of time."),
-                    ("segment", "int64", "Number of the stretch, from 1."),
-                    ("chance", "double", "Of the first run of a stretch the chance of such a change; else NULL."),
-                ),
-            ),
-        ),
-        of_many=True,
-    ),
-)
-"""Tables that Python computes; a session computes them once a text names one."""
-
-REPLAYED_GAINS = Computation(
-    "tracelab.paths.gains:compute_gains",
-    _PATH_RELATIONS,
-    {"changes": None, "step_name": _STEP_NAME},
-    900,
-    (),
-    scope_relations=_PATH_SCOPE,
-    condensed=_GRAPH,
-)
-"""What a run gains by several changes of what_if; no text names it."""
-
-COMPUTED_TABLES: dict[str, ComputedTable] = {table.name: table for each in COMPUTATIONS for table in each.tables}
-"""Every computed table by its name."""
-
-
-SHARED_RELATIONS = frozenset(map(attrgetter("stem"), (QUERIES / "shared").glob("*.sql")))
-"""The names of relations that several queries read: see `tracelab.store.shared_relations`."""
-
-
-def names_computed(text: str) -> bool:
-    """Return whether a SQL text names a computed table or a shared relation, which a session makes before it runs."""
-    return not words_of(text).isdisjoint(COMPUTED_TABLES.keys() | SHARED_RELATIONS)
-
-
-def named_computations(text: str) -> list[Computation]:
-    """Return the computations whose tables a SQL text names, in any case."""
-    words = words_of(text)
-    return [each for each in COMPUTATIONS if any(table.name in words for table in each.tables)]
-
-
-def words_of(text: str) -> set[str]:
-    """Return the words of a SQL text in lower case, among them the names of the tables that it reads."""
-    return set(re.findall(r"\w+", text.lower()))
-
-
-def described(name: str | None = None) -> pa.Table:
-    """Return the tables with what a row of each is, or the columns of one table with types and meanings."""
-    if name is None:
-        listed: list[Table | ComputedTable] = [*TABLES, *COMPUTED_TABLES.values()]
-        return pa.Table.from_pylist([{"table": table.name, "row": table.row} for table in listed])
-    columns = find_table(name).view_columns
-    return pa.Table.from_pylist(
-        [{"column": column.name, "type": column.duckdb, "meaning": column.doc} for column in columns]
-    )
-
-
 def find_stored_table(name: str) -> Table:
     """Return a table that a store has as files. Raises UsageError for any other."""
     if name not in BY_NAME:
         raise UsageError(suggest_name("table", name, list(BY_NAME)))
     return BY_NAME[name]
-
-
-def find_table(name: str) -> Table | ComputedTable:
-    """Return a table, stored or computed, by its name. Raises UsageError for an unknown one."""
-    table = BY_NAME.get(name) or COMPUTED_TABLES.get(name)
-    if table is None:
-        raise UsageError(suggest_name("table", name, [*BY_NAME, *COMPUTED_TABLES]))
-    return table
 
 
 def store_path(given: Path | str | None) -> Path:

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 import tracelab
 from tests.readers.small import kernel
 from tests.traces import write_trace
-from tracelab import schema
+from tracelab import schema, table_lookup
 from tracelab.cli import COMMANDS, main
 
 Run = Callable[..., Result]
@@ -90,7 +90,7 @@ def test_a_misspelt_verb_is_answered_with_the_nearest() -> None:
 
 def test_schema_names_every_table(run: Run) -> None:
     listed = [line.split(",")[0].strip('"') for line in run("schema").stdout.splitlines()[1:]]
-    assert listed == [table.name for table in schema.TABLES] + list(schema.COMPUTED_TABLES)
+    assert listed == [table.name for table in schema.TABLES] + list(table_lookup.COMPUTED_TABLES)
 
 
 def test_schema_of_a_table_names_every_column(run: Run) -> None:

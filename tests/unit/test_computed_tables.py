@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from tests.build import build_store
-from tracelab import schema
+from tracelab import computations, table_lookup
 from tracelab.client import Lab
 from tracelab.errors import TracelabError
 from tracelab.paths import tables
@@ -120,9 +120,9 @@ def test_a_time_limit_stops_python(lab: Lab, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_time_limit_stops_the_relations_that_are_read(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    (paths, *others) = schema.COMPUTATIONS
+    (paths, *others) = computations.COMPUTATIONS
     endless = paths.relations | {"steps": "select sum(range * range) as step from range(1_000_000_000_000)"}
-    monkeypatch.setattr(schema, "COMPUTATIONS", (dataclasses.replace(paths, relations=endless), *others))
+    monkeypatch.setattr(computations, "COMPUTATIONS", (dataclasses.replace(paths, relations=endless), *others))
     with pytest.raises(execution.TimeLimitError, match=r"stopped at the time limit of 0\.5 s"):
         Lab(lab.store, timeout_s=0.5).sql("from path_rows")
     monkeypatch.undo()
@@ -130,12 +130,12 @@ def test_a_time_limit_stops_the_relations_that_are_read(lab: Lab, monkeypatch: p
 
 
 def test_an_error_in_one_relation_stops_the_others(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    (paths, *others) = schema.COMPUTATIONS
+    (paths, *others) = computations.COMPUTATIONS
     broken = paths.relations | {
         "steps": "select sum(range * range) as step from range(1_000_000_000_000)",
         "syncs": "select error('no such clock') as kind",
     }
-    monkeypatch.setattr(schema, "COMPUTATIONS", (dataclasses.replace(paths, relations=broken), *others))
+    monkeypatch.setattr(computations, "COMPUTATIONS", (dataclasses.replace(paths, relations=broken), *others))
     with pytest.raises(TracelabError, match="no such clock"):
         lab.sql("from path_rows")
 
@@ -143,8 +143,8 @@ def test_an_error_in_one_relation_stops_the_others(lab: Lab, monkeypatch: pytest
 def test_the_schema_describes_computed_tables(lab: Lab) -> None:
     assert "path_rows" in lab.schema().pl()["table"].to_list()
     assert lab.schema("path_runs").pl()["column"].to_list()[:2] == ["run", "step"]
-    names = ", ".join(schema.COMPUTED_TABLES)
+    names = ", ".join(table_lookup.COMPUTED_TABLES)
     rows = lab.sql(f"select {names} from {names} limit 0").arrow()  # a column of each table's rows
-    for name, table in schema.COMPUTED_TABLES.items():
+    for name, table in table_lookup.COMPUTED_TABLES.items():
         columns = rows.schema.field(name).type.fields
         assert [each.name for each in columns] == [column.name for column in table.view_columns]

@@ -17,7 +17,7 @@ LAYERS = (
     {"readers", "sql"},
     {"query", "store"},
     {"output", "paths", "change_points"},
-    {"schema", "run_names"},
+    {"schema", "computations", "table_lookup", "run_names"},
     {"file_urls"},
     {"errors", "enumerations", "exact_json", "resources", "temp_folders", "interrupts"},
     {"foreign_text"},

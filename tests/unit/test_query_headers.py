@@ -13,7 +13,7 @@ from duckdb import DuckDBPyConnection
 
 from tests.build import Rows, build_store
 from tests.memory import MemoryStore
-from tracelab import schema
+from tracelab import schema, table_lookup
 from tracelab.cli import COMMANDS
 from tracelab.client import Lab
 from tracelab.errors import NoDataError, UsageError
@@ -164,7 +164,7 @@ def test_answer_is_what_the_header_promises(query: spec.Query, rows: MemoryStore
     empty = execution.fetch_table(rows.con, query.sql, execute.bind(query, _nothing(query)))
     assert (empty.num_rows, empty.schema) == (0, answer.schema), "no row matches, and the answer differs in more"
     _check_report_rules(rows.con, query, empty)
-    if schema.named_computations(query.sql):
+    if table_lookup.named_computations(query.sql):
         computed_tables.provide(other, query.sql, execute.bind(query, values))
     rendered = execution.fetch_table(other, execute.render_sql(query, values))
     assert rendered.to_pylist() == answer.to_pylist(), "another client has another answer"

@@ -11,7 +11,7 @@ import pytest
 from job_simulator import Delay, Kind, Simulation, SlowLink, simulate
 from tests.memory import MemoryStore
 from tests.simulated import random_job, stored_tables
-from tracelab import schema
+from tracelab import computations
 from tracelab.paths import parts
 from tracelab.paths.graph import build_graph
 from tracelab.paths.recording import Relations
@@ -54,7 +54,7 @@ def relations(jobs: dict[int, Simulation]) -> dict[int, Relations]:
     for seed, simulation in jobs.items():
         memory.filled(stored_tables(simulation))
         values = {"run": simulation.job.name, "step_name": "none"}
-        read[seed] = memory.read_relations(schema.COMPUTATIONS[0], values)
+        read[seed] = memory.read_relations(computations.COMPUTATIONS[0], values)
     return read
 
 
@@ -133,7 +133,7 @@ def random_change(simulation: Simulation, random: Random) -> Change:
 def test_what_if_is_within_2_percent_of_the_job_run_anew_in_95_of_100_changes(
     jobs: dict[int, Simulation], relations: dict[int, Relations]
 ) -> None:
-    none = schema.COMPUTATIONS[1].params
+    none = computations.COMPUTATIONS[1].params
     errors = []
     for seed, simulation in jobs.items():
         random = Random(seed)
@@ -159,7 +159,7 @@ def delays_of_one_rank(simulation: Simulation) -> list[Delay]:
 def test_on_time_gains_what_the_job_run_anew_without_the_delay_of_a_rank_does(
     jobs: dict[int, Simulation], relations: dict[int, Relations]
 ) -> None:
-    params = schema.COMPUTATIONS[1].params | {"change": "on_time"}
+    params = computations.COMPUTATIONS[1].params | {"change": "on_time"}
     gains = []
     for seed, simulation in jobs.items():
         for delay in delays_of_one_rank(simulation):

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, cycle
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -29,7 +30,7 @@ from tracelab.plot.labels import (
     varying_columns,
     visible_parts,
 )
-from tracelab.plot.style import DARK, REST, ZERO, color, count_fitting
+from tracelab.plot.style import DARK, MAX_INCHES, OKABE_ITO, REST, ZERO
 from tracelab.query.spec import Chart
 
 Row = dict[str, Any]
@@ -77,9 +78,10 @@ def _draw_panels(rows: list[Row], chart: Chart, *, stacked: bool) -> tuple[Figur
     groups = [names for names in group_by_unit(chart.y) if any(is_finite(row[name]) for row in rows for name in names)]
     widest = 1 if stacked else max(map(len, groups))
     tall = [max(len(panel.bars), _LEAST_PLACES) * widest**0.5 for panel in panels]
-    panels = panels[: count_fitting(_BAR_INCHES * each + _HEAD_INCHES for each in tall)]
+    below = accumulate(_BAR_INCHES * each + _HEAD_INCHES for each in tall)
+    panels = panels[: max(1, sum(inches <= MAX_INCHES for inches in below))]
     heights = tall[: len(panels)]
-    colors = {name: REST if name.startswith("idle") else color(index) for index, name in enumerate(chart.y)}
+    colors = {name: REST if name.startswith("idle") else hue for name, hue in zip(chart.y, cycle(OKABE_ITO))}
     own = not chart.signed and any(_need_own_axes(panels, names, stacked=stacked) for names in groups)
     inches = _BAR_INCHES * sum(heights) + (_HEAD_INCHES if own else 0.5) * len(panels) + 0.9
     figure = Figure(figsize=(7.2 if len(groups) == 1 else 9.6, inches), layout="constrained")

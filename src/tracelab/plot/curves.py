@@ -13,7 +13,7 @@ from matplotlib.ticker import EngFormatter, FuncFormatter, NullLocator
 from tracelab.output.labels import IDENTITY, Quantity, column_quantity
 from tracelab.plot.labels import Axis, column_words, drawable, fit_axis, is_finite, pluralize
 from tracelab.plot.small_multiples import MOST_PANELS, Panel, label_values, line_label, panels, wrap_title
-from tracelab.plot.style import OKABE_ITO, REST, ZERO, color, count_fitting
+from tracelab.plot.style import MAX_INCHES, OKABE_ITO, REST, ZERO
 from tracelab.query.spec import Chart
 
 Row = dict[str, Any]
@@ -36,7 +36,7 @@ def curves(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     """Draw each y over x: one row of panels per y, or panels side by side for a single y."""
     rows = [row for row in rows if is_finite(row[chart.x])]
     names = [name for name in chart.y if any(is_finite(row[name]) for row in rows)]
-    fit = count_fitting([_HEIGHT * len(names)] * MOST_PANELS)
+    fit = max(1, int(MAX_INCHES / (_HEIGHT * len(names))))
     visible, notes = panels(rows, chart, min(MOST_PANELS, fit * _ACROSS))
     labels = label_values([row[chart.by] for panel in visible for row in panel.rows]) if chart.by else {}
     series_by_axes = {
@@ -137,7 +137,7 @@ def _series_name(row: Row, chart: Chart, labels: Mapping[object, str]) -> str:
 def _style(index: int) -> dict[str, Any]:
     if index >= len(OKABE_ITO):
         return {"color": REST, "marker": ".", "linestyle": "-"}
-    return {"color": color(index), "marker": MARKERS[index], "linestyle": "-"}
+    return {"color": OKABE_ITO[index], "marker": MARKERS[index], "linestyle": "-"}
 
 
 def _finish_axes(grid: Any, rows: Sequence[Row], chart: Chart, used: tuple[int, int]) -> None:  # noqa: ANN401  axes

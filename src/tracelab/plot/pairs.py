@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import cycle
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -21,7 +22,7 @@ from tracelab.plot.labels import (
     row_labels,
     varying_columns,
 )
-from tracelab.plot.style import REST, color
+from tracelab.plot.style import OKABE_ITO, REST
 from tracelab.query.spec import Chart
 
 Row = dict[str, Any]
@@ -44,7 +45,7 @@ def pairs(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
     axes = figure.subplots()
     spots = [spot for row in visible for spot in _scaled_values(row, chart.y).values()]
     low, high = math.log10(min(spots)) - _ROOM, math.log10(max(spots)) + _ROOM
-    colors = {name: color(index) for index, name in enumerate(chart.y)}
+    colors = dict(zip(chart.y, cycle(OKABE_ITO)))
     for place, row in enumerate(visible):
         _draw(axes, place, _scaled_values(row, chart.y), colors, room=_WIDE * (high - low))
     axes.set_xscale("log")

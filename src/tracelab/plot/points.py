@@ -19,7 +19,7 @@ from tracelab.plot.labels import (
     join_values,
     varying_columns,
 )
-from tracelab.plot.style import OKABE_ITO, REST, color
+from tracelab.plot.style import OKABE_ITO, REST
 from tracelab.query.spec import Chart
 
 Row = dict[str, Any]
@@ -66,7 +66,7 @@ def _draw_series(
             notes.append(f"{len(series) - MOST_SERIES + 1} of {len(series)} series in gray")
         for index, (title, points) in enumerate(series.items()):
             is_rest = len(series) > MOST_SERIES and index >= MOST_SERIES - 1
-            name, ink = ("others", REST) if is_rest else (title, color(index))
+            name, ink = ("others", REST) if is_rest else (title, OKABE_ITO[index])
             xs, ys = zip(*[(across.scaled(x), up.scaled(y)) for x, y in sorted(points, key=itemgetter(0))], strict=True)
             dot = "" if joined and (drawstyle == "steps-post" or len(points) > MOST_DOTS) and len(points) > 1 else "o"
             style: dict[str, Any] = {"color": ink, "marker": dot, "markersize": 4 if joined else 5}

@@ -1,6 +1,5 @@
 """Style of all figures: palette, sizes, fonts and the maximum height."""
 
-from collections.abc import Iterable
 from typing import Any
 
 OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
@@ -37,19 +36,3 @@ STYLE: dict[Any, Any] = {
     "figure.dpi": 100,
     "savefig.dpi": 200,
 }
-
-
-def color(index: int) -> str:
-    """Return the color of the series with this index."""
-    return OKABE_ITO[index % len(OKABE_ITO)]
-
-
-def count_fitting(heights: Iterable[float], most: float = MAX_INCHES) -> int:
-    """Return how many panels of these heights, in inches, fit below each other; at least one."""
-    fit, inches = 0, 0.0
-    for height in heights:
-        inches += height
-        if fit and inches > most:
-            break
-        fit += 1
-    return fit

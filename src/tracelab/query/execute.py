@@ -14,8 +14,9 @@ import pyarrow as pa
 from tracelab.errors import NoDataError, TracelabError, UsageError, suggest_close
 from tracelab.output.spans import format_spans
 from tracelab.query.spec import PARAMETER, Hint, Param, Query, Value, prune_blocks
-from tracelab.schema import BY_NAME, names_computed
+from tracelab.schema import BY_NAME
 from tracelab.store import execution, session
+from tracelab.table_lookup import names_computed
 
 CAPTURES_PARAM = "captures_from"
 """The parameter that names the run with the captures of graphs; without it a query of one run reads no other."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pyarrow as pa
 
-from tracelab import schema
+from tracelab import table_lookup
 from tracelab.errors import UsageError
 from tracelab.store import execution, integrity, session
 
@@ -125,7 +125,7 @@ def stream(
 
 def provide_computed(con: duckdb.DuckDBPyConnection, text: str) -> None:
     """Compute the computed tables that a checked text names."""
-    if schema.names_computed(text):
+    if table_lookup.names_computed(text):
         from tracelab.store import computed_tables
 
         computed_tables.provide(con, text)

@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from tracelab import schema
+from tracelab import computations, table_lookup
 from tracelab.errors import TracelabError, UsageError
 from tracelab.paths.columns import array_memory, nullable_column
 from tracelab.store import execution, kept_relations, rollups, session, shared_relations
@@ -43,9 +43,9 @@ def provide(
     run = (values or {}).get("run")
     wanted = runs if runs is not None else [str(run)] if run is not None else None
     shared_relations.provide(con, text, wanted, partial(kept_relations.open_kept, con))
-    for computation in schema.named_computations(text):
+    for computation in table_lookup.named_computations(text):
         params = {name: (values or {}).get(name, default) for name, default in computation.params.items()}
-        named = [table.name for table in computation.tables if table.name in schema.words_of(text)]
+        named = [table.name for table in computation.tables if table.name in table_lookup.words_of(text)]
         if computation.refused_scope is not None and session.scoped_tables(con) is not None:
             raise UsageError(computation.refused_scope)
         with COMPUTING:
@@ -77,7 +77,7 @@ def _stored_runs(con: duckdb.DuckDBPyConnection) -> list[str]:
 
 
 def _compute_once(
-    con: duckdb.DuckDBPyConnection, computation: schema.Computation, run: str | None, params: Params
+    con: duckdb.DuckDBPyConnection, computation: computations.Computation, run: str | None, params: Params
 ) -> dict[str, str]:
     """Compute the tables of one run, or of all, unless the session has them; return their names in `computed`."""
     selection = rollups.Selection(None if run is None else [run], params, [table.name for table in computation.tables])
@@ -85,7 +85,7 @@ def _compute_once(
 
 
 def _provide_kept(
-    con: duckdb.DuckDBPyConnection, store: Path, computation: schema.Computation, selection: rollups.Selection
+    con: duckdb.DuckDBPyConnection, store: Path, computation: computations.Computation, selection: rollups.Selection
 ) -> dict[str, str]:
     """Take the wanted tables from the store unless the session has them."""
 
@@ -101,7 +101,7 @@ def _provide_kept(
 
 def _store_once(
     con: duckdb.DuckDBPyConnection,
-    computation: schema.Computation,
+    computation: computations.Computation,
     selection: rollups.Selection,
     compute: Callable[[], Mapping[str, pa.Table]],
     run: str | None,
@@ -121,7 +121,7 @@ def _store_once(
 
 
 def compute_tables(
-    con: duckdb.DuckDBPyConnection, computation: schema.Computation, run: str | None, params: Params
+    con: duckdb.DuckDBPyConnection, computation: computations.Computation, run: str | None, params: Params
 ) -> Mapping[str, pa.Table]:
     """Compute the tables of one run, or of all of a session. Raises TracelabError where memory does not suffice."""
     budget = _MemoryBudget(con, computation, run)
@@ -136,9 +136,9 @@ def compute_tables(
         return tables
 
 
-def condensed_computations() -> list[schema.Computation]:
+def condensed_computations() -> list[computations.Computation]:
     """Return the computations that make a store keep something in the place of rows, one for each such thing."""
-    return list({each.condensed: each for each in schema.COMPUTATIONS if each.condensed is not None}.values())
+    return list({each.condensed: each for each in computations.COMPUTATIONS if each.condensed is not None}.values())
 
 
 def keep_condensed(con: duckdb.DuckDBPyConnection, run: str) -> None:
@@ -157,7 +157,7 @@ def _import_function(name: str) -> Any:  # noqa: ANN401  a function of some sign
 
 def _read_condensed(
     con: duckdb.DuckDBPyConnection,
-    computation: schema.Computation,
+    computation: computations.Computation,
     run: str | None,
     params: Params,
     budget: "_MemoryBudget",
@@ -200,7 +200,7 @@ _ROWS = "rows"
 class _MemoryBudget:
     """The rows of a computation so far, and the memory that they take."""
 
-    def __init__(self, con: duckdb.DuckDBPyConnection, computation: schema.Computation, run: str | None) -> None:
+    def __init__(self, con: duckdb.DuckDBPyConnection, computation: computations.Computation, run: str | None) -> None:
         ((setting,),) = con.execute("select current_setting('memory_limit')").fetchall()
         self._limit = _parse_size(str(setting))
         self._row_bytes = computation.row_bytes
@@ -231,7 +231,7 @@ def _read_relations(
     """
     cursors = {name: con.cursor() for name in relations}
     reads: dict[str, Future[pa.Table]] = {}
-    of_computed = [name for name, sql in relations.items() if schema.names_computed(sql)]
+    of_computed = [name for name, sql in relations.items() if table_lookup.names_computed(sql)]
     with ThreadPoolExecutor(_READERS) as pool:
 
         def start(names: Iterable[str]) -> None:
@@ -282,7 +282,7 @@ def _params_of(sql: str) -> set[str]:
 
 
 def _store(
-    con: duckdb.DuckDBPyConnection, table: schema.ComputedTable, name: str, rows: pa.Table | None, run: str | None
+    con: duckdb.DuckDBPyConnection, table: computations.ComputedTable, name: str, rows: pa.Table | None, run: str | None
 ) -> None:
     """Write computed rows into a table in memory, in the types of the schema; None are no rows."""
     if rows is None:
@@ -300,7 +300,7 @@ def _store(
         con.unregister("computed_rows")
 
 
-def _no_rows(table: schema.ComputedTable) -> str:
+def _no_rows(table: computations.ComputedTable) -> str:
     columns = ", ".join(f'null::{column.duckdb} as "{column.name}"' for column in table.view_columns)
     return f"select {columns} where false"
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tracelab import schema
+from tracelab import computations, schema
 from tracelab.errors import StoreError
 from tracelab.paths.columns import text_column
 from tracelab.resources import QUERIES
@@ -88,7 +88,7 @@ class _Segment:
 
 def compute_rollups(relations: Tables, _params: Params, _check: Callable[[], None]) -> dict[str, pa.Table]:
     """Return the rows of each rollup: its SQL in queries/rollups reads the relations."""
-    (computation,) = (each for each in schema.COMPUTATIONS if each.kept)
+    (computation,) = (each for each in computations.COMPUTATIONS if each.kept)
     with closing(session.open_duckdb()) as con:
         for name, rows in relations.items():
             con.register(f"given_{name}", rows)
@@ -109,7 +109,7 @@ def _read_sql(table: str) -> str:
 def collect(
     con: duckdb.DuckDBPyConnection,
     store: Path,
-    computation: schema.Computation,
+    computation: computations.Computation,
     selection: Selection,
     compute: Compute,
 ) -> dict[str, pa.Table]:
@@ -161,7 +161,7 @@ def list_runs(con: duckdb.DuckDBPyConnection, wanted: Sequence[str] | None) -> l
     return [_Run(*row) for row in rows if wanted is None or row[0] in wanted]
 
 
-def _name_definition(store: Path, computation: schema.Computation, params: Params) -> str:
+def _name_definition(store: Path, computation: computations.Computation, params: Params) -> str:
     """Return the hash of all that the rows follow from beside the sources: queries, macros, rules, parameters."""
     texts = [
         schema.SCHEMA_VERSION,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import duckdb
 
-from tracelab import schema, temp_folders
+from tracelab import computations, schema, table_lookup, temp_folders
 from tracelab.errors import NoDataError
 from tracelab.resources import QUERIES
 from tracelab.store import integrity, rules, shared_relations
@@ -197,7 +197,7 @@ def _session_sql(
 ) -> "SessionSql":
     library = render_library(store.resolve(), has_scope=mask is not None)
     if mask is not None and referenced is not None:
-        scope = [sql for each in schema.named_computations(referenced) for sql in each.scope_relations.values()]
+        scope = [sql for each in table_lookup.named_computations(referenced) for sql in each.scope_relations.values()]
         referenced = "\n".join([referenced, *scope])
     texts = render_session(rows, library, beside=beside, comments=comments, referenced=referenced)
     return texts if mask is None else SessionSql([mask.render(), *texts.views], texts.library, [mask.render_window()])
@@ -389,9 +389,9 @@ def render_session(
     """
     tables: Sequence[schema.Table] = schema.TABLES
     words = None
-    computed = list(schema.COMPUTED_TABLES.values())
+    computed = list(table_lookup.COMPUTED_TABLES.values())
     if referenced is not None:
-        computed = [table for each in schema.named_computations(referenced) for table in each.tables]
+        computed = [table for each in table_lookup.named_computations(referenced) for table in each.tables]
         library, words = _narrow(library, referenced, has_kept=_is_plain(stored))
         tables = _named_tables(words)
     views = [*(_create_view(stored, table) for table in tables), *map(_create_placeholder, computed)]
@@ -403,7 +403,7 @@ def render_session(
             for table in _BESIDE[prefix]
             if words is None or prefix + table in words
         ]
-    commented: list[schema.Table | schema.ComputedTable] = [*tables, *computed]
+    commented: list[schema.Table | computations.ComputedTable] = [*tables, *computed]
     documented = [_create_comments(table) for table in commented] if comments else []
     return SessionSql([_SETTINGS, *views, *documented], list(library))
 
@@ -423,7 +423,7 @@ def _narrow(library: Sequence[str], referenced: str, *, has_kept: bool = False) 
     With `has_kept`, sessions of their own compute the tables that the store keeps: this one needs only `sources`.
     """
     texts = "\n".join([referenced, *_relation_texts(referenced, has_kept=has_kept)])
-    if schema.names_computed(texts):
+    if table_lookup.names_computed(texts):
         texts = "\n".join([texts, "sources", *shared_relations.definitions(texts)])
     required = _required_definitions(library, texts)
     names = frozenset(_WORD.findall(texts)).union(*(each.references for each in required))
@@ -433,7 +433,7 @@ def _narrow(library: Sequence[str], referenced: str, *, has_kept: bool = False) 
 def _relation_texts(referenced: str, *, has_kept: bool) -> list[str]:
     """Return the relations of the computed tables that a text names, and of those that these rest on."""
     texts = []
-    for each in schema.named_computations(referenced):
+    for each in table_lookup.named_computations(referenced):
         relations = ["sources"] if each.kept and has_kept else list(each.texts.values())
         texts += [*relations, *_relation_texts("\n".join(relations), has_kept=has_kept)]
     return texts
@@ -450,7 +450,7 @@ def _create_numbered_view(stored: StoredRows, table: schema.Table) -> str:
     return f"create or replace view numbered_{table.name} as\n{rows};"
 
 
-def _create_placeholder(table: schema.ComputedTable) -> str:
+def _create_placeholder(table: computations.ComputedTable) -> str:
     """Create the view that `computed_tables` replaces where a text names the table; other clients get an error."""
     problem = f"tracelab computes {table.name}: query it with `tracelab sql`, or with Lab.sql in Python"
     return (
@@ -459,7 +459,7 @@ def _create_placeholder(table: schema.ComputedTable) -> str:
     )
 
 
-def _create_comments(table: schema.Table | schema.ComputedTable) -> str:
+def _create_comments(table: schema.Table | computations.ComputedTable) -> str:
     columns = (
         f'comment on column {table.name}."{column.name}" is {sql_literal(column.doc)};' for column in table.view_columns
     )

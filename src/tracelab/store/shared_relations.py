@@ -14,7 +14,7 @@ from typing import Protocol
 import duckdb
 import pyarrow as pa
 
-from tracelab import schema
+from tracelab import table_lookup
 from tracelab.resources import QUERIES
 
 SCHEMA = "computed"
@@ -31,7 +31,7 @@ _WITH = re.compile(r"\s*with\s+(?=\w+\s+as\b)", re.IGNORECASE)
 def named(text: str) -> list[str]:
     """Return the shared relations that a SQL text names, and those that these read, each after what it reads."""
     wanted: dict[str, None] = {}
-    for name in sorted(schema.words_of(text) & _definitions().keys()):
+    for name in sorted(table_lookup.words_of(text) & _definitions().keys()):
         wanted |= dict.fromkeys([*named(_definitions()[name]), name])
     return list(wanted)
 
@@ -70,7 +70,7 @@ def provide(
 
     Those of large runs are taken from what the store keeps, and kept there once they are computed.
     """
-    names = sorted(schema.words_of(text) & _definitions().keys())
+    names = sorted(table_lookup.words_of(text) & _definitions().keys())
     if not names:
         return
     kept = open_kept() if open_kept else None
@@ -92,7 +92,7 @@ def _provide_one(con: duckdb.DuckDBPyConnection, name: str, run: str | None, kep
     """Make a relation readable, with those that it reads where it is computed; return what to read it from."""
     source = _find_stored(con, name, run) or _read_kept(con, name, run, kept)
     if source is None:
-        for read in sorted(schema.words_of(_definitions()[name]) & _definitions().keys()):
+        for read in sorted(table_lookup.words_of(_definitions()[name]) & _definitions().keys()):
             _provide_one(con, read, run, kept)
         source = _compute(con, name, run)
         _keep(con, name, run, kept)

@@ -16,7 +16,7 @@ from tracelab.errors import NoDataError, UsageError
 from tracelab.foreign_text import escape_controls
 from tracelab.output.labels import Quantity, fit_scale, shorten_distinctly
 from tracelab.plot.labels import drawable
-from tracelab.plot.style import STYLE, color
+from tracelab.plot.style import OKABE_ITO, STYLE
 from tracelab.query import library
 from tracelab.study.evaluate import FIGURES, Answer
 from tracelab.study.spec import Chart
@@ -31,7 +31,7 @@ _TITLE_LINES = 2
 _MOST_NAMED = 8
 _ROOM_A_NAME = 0.07
 _WORDS = {"published": "published", "study": "study's method", "corrected": "corrected"}
-_COLORS = {"published": color(7), "study": color(1), "corrected": color(0)}
+_COLORS = {"published": OKABE_ITO[7], "study": OKABE_ITO[1], "corrected": OKABE_ITO[0]}
 _FILLS = _COLORS | {"published": "white"}
 _MARKS = {"published": "D", "study": "o", "corrected": "o"}
 _UNTIL = "until the run failed"

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tracelab.computations import REPLAYED_GAINS
 from tracelab.errors import TracelabError
 from tracelab.paths.gains import Change, write_changes
 from tracelab.query.report_rules import Finding
 from tracelab.report.answers import ReportSession
 from tracelab.report.summary.lead import Gain, Lead
-from tracelab.schema import REPLAYED_GAINS
 from tracelab.store.computed_tables import compute_tables
 
 

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tracelab import schema
+from tracelab import schema, table_lookup
 from tracelab.errors import UsageError, suggest_name
 from tracelab.foreign_text import escape_controls
 from tracelab.output.help_text import format_definitions
@@ -64,7 +64,8 @@ def _tables(shell: Shell, _rest: str) -> None:
 def _schema(shell: Shell, rest: str) -> None:
     name = rest.strip('"')
     if not name:
-        shell.print_text(format_definitions([tuple(row.values()) for row in schema.described().to_pylist()]))
+        tables = table_lookup.describe_tables().to_pylist()
+        shell.print_text(format_definitions([tuple(row.values()) for row in tables]))
         return
     columns = shell.con.execute(
         "select column_name, lower(data_type), coalesce(comment, '') from duckdb_columns() "
@@ -74,8 +75,8 @@ def _schema(shell: Shell, rest: str) -> None:
     if not columns:
         known = shell.con.execute("select distinct table_name from duckdb_columns() where not internal").fetchall()
         raise UsageError(suggest_name("table", name, [str(each) for (each,) in known]))
-    if name.lower() in {*schema.BY_NAME, *schema.COMPUTED_TABLES}:
-        shell.print_text(f"{name.lower()}: a row is {schema.find_table(name.lower()).row}.\n")
+    if name.lower() in {*schema.BY_NAME, *table_lookup.COMPUTED_TABLES}:
+        shell.print_text(f"{name.lower()}: a row is {table_lookup.find_table(name.lower()).row}.\n")
     shell.print_text(format_definitions([tuple(escape_controls(str(cell)) for cell in column) for column in columns]))
 
 
