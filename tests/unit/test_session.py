@@ -214,8 +214,32 @@ def test_a_run_among_many_is_not_joined_row_by_row_in_time(tmp_path: Path) -> No
         assert "NESTED_LOOP_JOIN" not in plan
 
 
-def test_definitions_without_a_scope_return_what_those_with_one_do(tmp_path: Path) -> None:
-    """Where nothing is out of a scope, the definitions of queries/unscoped return the same rows in the same types."""
+@pytest.mark.parametrize(
+    ("lacking", "expected"),
+    [
+        (
+            "scope",
+            {
+                "recorded_kernels",
+                "recorded_ops",
+                "recorded_api_calls",
+                "unscoped_activity",
+                "filtered_calls",
+                "scope_ops",
+                "naming_rows",
+                "scope_solo_time",
+                "scope_gaps",
+                "scope_windows",
+            },
+        ),
+        ("kernel_metrics", {"paired_runs", "match_launches"}),
+        ("ceilings", set()),
+    ],
+)
+def test_definitions_of_a_session_that_lacks_something_return_what_the_others_do(
+    tmp_path: Path, lacking: str, expected: set[str]
+) -> None:
+    """Without a scope or a table, the definitions of queries/without return the same rows in the same types."""
     times = [(0, 10), (5, 20), (40, 3), (40, 9), (60, 0)]
     kernels = [KERNEL | {"start_ns": at, "dur_ns": dur, "stream": at % 2, "correlation": at} for at, dur in times]
     copies = [{"device": 1, "direction": "HtoD", "start_ns": 30, "dur_ns": 15}, {"device": 1, "start_ns": None}]
@@ -224,16 +248,21 @@ def test_definitions_without_a_scope_return_what_those_with_one_do(tmp_path: Pat
     store = build_store(tmp_path, {"kernels": kernels, "memcpys": copies, "api_calls": calls, "ops": ops})
     arguments = {"relation": "'gpu_rows'", "others": "'other_rows'", "lanes": "'gpu_lanes'", "replays": "'captures'"}
     arguments |= {"everywhere": "'unscoped_ops'", "left_out": "'left_out_ops'", "launching": "'around_ops'"}
-    arguments |= {"of_run": "null", "of_rank": "0"}
-    unscoped, definitions = duckdb.connect(), session.WITHOUT_SCOPE.joinpath("scope.sql").read_text("utf-8")
-    scoped = duckdb.connect()
-    for con, has_scope in ((unscoped, False), (scoped, True)):
+    arguments |= {"of_run": "null", "of_rank": "0", "ncu": "null", "from_run": "null", "half": "'packed'"}
+    arguments |= {"executions": "'timed'", "profiled": "'ncu_launches'", "cards": "'timed_cards'"}
+    definitions = session.WITHOUT.joinpath(f"{lacking}.sql").read_text("utf-8")
+    if lacking != "scope":
+        arguments["relation"] = "'ncu_launches'"
+    replaced, whole = duckdb.connect(), duckdb.connect()
+    for con, absent in ((replaced, [lacking]), (whole, [])):
         stored = session.ParquetRows(store, session.list_parts(store))
-        texts = session.render_session(stored, session.render_library(store, has_scope=has_scope))
+        texts = session.render_session(stored, session.render_library(store, absent=absent))
         session.run_statements(con, *texts.views, *texts.library)
         con.execute("create view gpu_rows as select *, kind as part from gpu_activity")
         con.execute("create view other_rows as select *, kind as part, 0::tinyint as layer from out_of_scope_activity")
         con.execute("create view gpu_lanes as from lanes('gpu_rows')")
+        con.execute("create view timed as select *, null::varchar as ncu_run from kernels")
+        con.execute("create view timed_cards as from card_facts('timed', null)")
         con.execute(
             "create view captures as select run as capture_run, source as capture_source, 1 as capture_pid,"
             " 1 as capture_tid, 5 as begin_ns, 6 as end_ns from unscoped_ops"
@@ -245,21 +274,10 @@ def test_definitions_without_a_scope_return_what_those_with_one_do(tmp_path: Pat
         sql = f"from {name}({given})" if params else f"from {name}"
         described = [
             con.execute(f"select column_name, column_type from (describe {sql})").fetchall()
-            for con in (unscoped, scoped)
+            for con in (replaced, whole)
         ]
         assert described[0] == described[1], name
-        rows = [con.execute(f"{sql} order by all").fetchall() for con in (unscoped, scoped)]
+        rows = [con.execute(f"{sql} order by all").fetchall() for con in (replaced, whole)]
         assert rows[0] == rows[1], name
         filled |= {name} if rows[0] else set()
-    assert filled == {
-        "recorded_kernels",
-        "recorded_ops",
-        "recorded_api_calls",
-        "unscoped_activity",
-        "filtered_calls",
-        "scope_ops",
-        "naming_rows",
-        "scope_solo_time",
-        "scope_gaps",
-        "scope_windows",
-    }
+    assert filled == expected

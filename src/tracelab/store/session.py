@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from tracelab.store.scope.row_mask import RowMask
 
 MACROS = QUERIES / "lib"
-WITHOUT_SCOPE = QUERIES / "unscoped"
-"""What replaces macros and views of `MACROS` in a session without a scope: the same rows from a smaller plan."""
+WITHOUT = QUERIES / "without"
+"""What replaces macros and views of `MACROS` where a session lacks something: the same rows from a smaller plan.
+
+A file is named after what the session lacks, a scope or a table.
+"""
 
 UNSCOPED, LEFT_OUT, AROUND = "unscoped_", "left_out_", "around_"
 """Prefixes of the views of all rows of a table, in a scope or not, and of those that a scope leaves out.
@@ -195,12 +198,17 @@ def _session_sql(
     referenced: str | None,
     mask: "RowMask | None",
 ) -> "SessionSql":
-    library = render_library(store.resolve(), has_scope=mask is not None)
+    library = render_library(store.resolve(), absent=_list_absent(rows, mask))
     if mask is not None and referenced is not None:
         scope = [sql for each in table_lookup.named_computations(referenced) for sql in each.scope_relations.values()]
         referenced = "\n".join([referenced, *scope])
     texts = render_session(rows, library, beside=beside, comments=comments, referenced=referenced)
     return texts if mask is None else SessionSql([mask.render(), *texts.views], texts.library, [mask.render_window()])
+
+
+def _list_absent(rows: "StoredRows", mask: "RowMask | None") -> list[str]:
+    """Return what a session lacks of that for which `WITHOUT` has definitions: a scope, or tables."""
+    return [name for name in _list_replaced() if (mask is None if name == SCOPE else not rows.has(name))]
 
 
 def create_library(con: duckdb.DuckDBPyConnection, library: Sequence[str]) -> None:
@@ -360,17 +368,17 @@ class SessionSql:
     window: list[str] = field(default_factory=list)
 
 
-def render_library(root: Path, *, has_scope: bool = False) -> list[str]:
+def render_library(root: Path, *, absent: Collection[str] = (SCOPE,)) -> list[str]:
     """Render rules for kernels and process groups, the store's own first, macros, and formulas for ops as SQL texts.
 
-    Of definitions of the same name the last one counts.
+    Of definitions of the same name the last one counts: those of `WITHOUT` for what is `absent`.
     """
     return [
         rules.render_rules(rules.load_rules(root)),
         rules.render_role_rules(rules.load_role_rules(root)),
         *_macro_files(MACROS),
         rules.render_formulas(),
-        *([] if has_scope else [_render_unscoped()]),
+        *(_render_without(name) for name in absent),
     ]
 
 
@@ -522,12 +530,17 @@ def _macro_files(folder: Path) -> tuple[str, ...]:
 
 
 @cache
-def _render_unscoped() -> str:
-    """Return the definitions of a session without a scope, with the comments on the views that they replace."""
-    texts = _macro_files(WITHOUT_SCOPE)
-    replaced = {each.name for text in texts for each in _split_definitions(text)}
+def _list_replaced() -> list[str]:
+    return sorted(path.stem for path in WITHOUT.glob("*.sql"))
+
+
+@cache
+def _render_without(name: str) -> str:
+    """Return the definitions of a session that lacks something, with the comments on the views that they replace."""
+    text = WITHOUT.joinpath(f"{name}.sql").read_text(encoding="utf-8").strip()
+    replaced = {each.name for each in _split_definitions(text)}
     comments = [match[0] for text in _macro_files(MACROS) for match in _COMMENT.finditer(text) if match[1] in replaced]
-    return "\n\n".join([*texts, *comments])
+    return "\n\n".join([text, *comments])
 
 
 def _required_definitions(texts: Sequence[str], referenced: str) -> "list[_Definition]":
