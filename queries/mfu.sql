@@ -110,13 +110,16 @@ spans as (  -- steps in the scope with no other step between them have the same 
         ) as number
     from marks
 ),
-activity as (
+activity as not materialized (  -- one pass finds the windows, and few other uses need rows
     select run, source, rank, device, start_ns, end_ns
     from gpu_activity
     where run in (select run from pairs) and matches(rank, $rank) and matches(device, $device)
 ),
+recorded as materialized (
+    select run, source, rank, device, first_ns as start_ns, last_ns as end_ns from lanes('activity')
+),
 widened as not materialized (  -- to the bounds of a scope of times
-    from activity
+    from recorded
     union all
     from scope_edge_rows('activity')
 ),
@@ -129,12 +132,12 @@ timed as not materialized (  -- each use reads only its own columns
     where k.run in (select run from pairs) and matches(k.rank, $rank) and matches(k.device, $device) and has_valid_interval(k.start_ns, k.end_ns)
         and (r.run is null or coalesce(c.called_ns, k.start_ns) between r.start_ns and r.end_ns)
 ),
-executions as materialized (
+executions as (
     select
         k.run, k.rank, k.device, k.name, k.start_ns, k.dur_ns, k.correlation, p.ncu_run,
         k.grid_x, k.grid_y, k.grid_z, k.block_x, k.block_y, k.block_z, k.shared_static_bytes, k.shared_dynamic_bytes
     from timed as k
-    join pairs as p on k.run = p.run
+    join hint_small('pairs') as p on k.run = p.run
     where $from = 'counters'
 ),
 scope_spans as materialized (  -- these are one, with the time between them
@@ -169,7 +172,7 @@ ends as (  -- of the kernels that each span launched; an asof join sorts them, w
 ),
 pieces as materialized (  -- of the time; without steps the window of each source
     select w.run, s.source, w.rank, w.device, s.start_ns, greatest(s.end_ns, e.end_ns) as end_ns
-    from (select distinct run, rank, device from activity where has_valid_interval(start_ns, end_ns)) as w
+    from (select distinct run, rank, device from recorded) as w
     join scope_spans as s on w.run = s.run and w.rank = s.rank
     left join ends as e
         on s.run = e.run and s.source = e.source and s.rank = e.rank and w.device = e.device and s.start_ns = e.start_ns
