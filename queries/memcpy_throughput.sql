@@ -86,9 +86,8 @@ computing as (
     where kind in ('kernel', 'graph') and matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 exposed as (
-    select run, rank, device, part, sum(busy_ns - inside_ns) as exposed_ns
+    select run, rank, device, part, busy_ns, busy_ns - inside_ns as exposed_ns
     from clip_to('copies', 'computing')
-    group by run, rank, device, part
 ),
 sums as (
     select
@@ -110,18 +109,15 @@ select
     s.part.dst_memory as dst_memory,
     s.copies, s.size_bytes, s.dur_ns, s.sized_dur_ns,
     s.timed_bytes / nullif(s.sized_dur_ns, 0) as throughput_gb_per_s,
-    zero_if_missing(b.run, b.busy_ns) as busy_ns,
+    zero_if_missing(e.run, e.busy_ns) as busy_ns,
     s.small_copies, s.small_dur_ns,
     s.small_dur_ns / nullif(s.dur_ns, 0) as small_dur_ratio,
     s.timed_bytes,
-    zero_if_missing(e.run, as_bigint(e.exposed_ns)) as exposed_ns,
+    zero_if_missing(e.run, e.exposed_ns) as exposed_ns,
     zero_if_missing(w.run, w.window_ns) as window_ns
 from sums as s
 left join exposed as e
     on s.run = e.run and s.rank = e.rank and s.device is not distinct from e.device
     and s.part is not distinct from e.part
 left join scope_windows('activity') as w on s.run = w.run and s.rank = w.rank and s.device is not distinct from w.device
-left join busy('copies') as b
-    on s.run = b.run and s.rank = b.rank and s.device is not distinct from b.device
-    and s.part is not distinct from b.part
 order by s.run, s.rank, s.device, direction, src_memory, dst_memory
