@@ -100,7 +100,8 @@ def describe_gain(lead: Lead, gain: Gain) -> str:
     gained, window = (format_scaled(each, Quantity.DURATION) for each in (gain.gain_ns, gain.window_ns))
     less = f"{without}, a replay of the run takes {gained} of {window} less"
     if lead.is_understated:
-        return f"{less}; recording slows the CPU side, so that the run may gain more without the profiler."
+        more = "recording slows the CPU side, so that the run may gain more without the profiler"
+        return f"{less}; {more}{f', up to {lead.unrecorded}' * bool(lead.unrecorded)}."
     if lead.is_bounded and gain.share - lead.rest >= _SAME_SHARE:
         less += ", more than is lost to this, because it leaves out other time, too"
     if not lead.is_bounded or gain.bound - gain.share < _SAME_SHARE:

@@ -172,23 +172,32 @@ def _step_time(rows: Rows, served: Rows, *, is_scoped: bool) -> Figure:
 
 def _describe_recording_cost(rows: Rows) -> str:
     """Return how much longer recorded steps take than those before or after; empty where they do not."""
-    slowdown = describe_slowdown(rows)
-    return f"; {slowdown}: idle and host-bound time include what recording costs" if slowdown else ""
+    slowdown = measure_slowdown(rows)
+    return f"; {slowdown.text}: idle and host-bound time include what recording costs" if slowdown else ""
 
 
-def describe_slowdown(rows: Rows) -> str:
-    """Return how much longer recorded steps take than those before or after, of the rank where it is most."""
+@dataclass(frozen=True)
+class Slowdown:
+    """How much longer recorded steps take than `other_ns`, the median of those that are not, without waits for data."""
+
+    text: str
+    other_ns: float
+
+
+def measure_slowdown(rows: Rows) -> Slowdown | None:
+    """Measure how much longer recorded steps take than those before or after, on the rank where it is most."""
     slowed = [row for row in rows if row.get("other_ns")]
     if not slowed:
-        return ""
+        return None
     most = max(slowed, key=lambda row: row["recorded_ns"] / row["other_ns"])
     ranks = {row["rank"] for row in rows}
     of_rank = f" of rank {most['rank']}" if len(ranks) > 1 else ""
-    return (
+    text = (
         f"recorded steps{of_rank} take {most['recorded_ns'] / most['other_ns']:.2f} times as long as the "
         f"{most['other_steps']:,} {most['other_side']} the recording, {_time(most['other_ns'])} without waits "
         "for data"
     )
+    return Slowdown(text, most["other_ns"])
 
 
 def compute_step_time(rows: Rows) -> StepTime | None:

@@ -96,6 +96,8 @@ class Lead:
     """A sentence about what the time that is lost includes, such as what recording costs."""
     is_slowed: bool = False
     """Whether recording slows the CPU side of the run, as its run folder shows."""
+    unrecorded: str = ""
+    """What it costs of a step that is not recorded, where recording slows steps."""
     notes: tuple["Lead", ...] = ()
     """Findings about its rank that are not ranked: its text has them."""
 

@@ -4,7 +4,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracelab.output.commands import StoreCommands
-from tracelab.output.labels import IDENTITY
+from tracelab.output.labels import IDENTITY, Quantity, format_percent, format_scaled
 from tracelab.query import library
 from tracelab.query.report_rules import LEAST_SHARE, Finding
 from tracelab.query.spec import Query
@@ -34,17 +34,37 @@ _COMPARES_RANKS = frozenset({"rank_balance"})
 """Queries that compare the ranks of a run, so that the row of one rank alone shows little."""
 
 
+@dataclass(frozen=True)
+class SlowedSteps:
+    """That recording slows the steps of a run, in words, and how long one takes that is not recorded.
+
+    Of the mean recorded step, as far as the windows cover it, `busy` is the share in which a GPU works.
+    """
+
+    text: str
+    other_ns: float
+    measured_step_ns: float | None
+    busy: float | None
+
+    @property
+    def work(self) -> str:
+        """Return how long GPUs work for a recorded step; empty where that is not known."""
+        if self.measured_step_ns is None or self.busy is None:
+            return ""
+        return f", of which GPU work takes {format_scaled(round(self.busy * self.measured_step_ns), Quantity.DURATION)}"
+
+
 def find_leads(
     session: ReportSession,
     answers: Mapping[str, tuple[Query, pa.Table]],
     ceilings: Mapping[str, Sequence[Ceiling]],
-    slowdowns: Mapping[str, str],
+    slowed: Mapping[str, SlowedSteps],
     start_ups: Mapping[str, StartUp],
 ) -> dict[str, FoundLeads]:
     """Return by run the findings that cost at least the least share, the largest rest first, and count the others.
 
     `ceilings` bound by run what findings of some topics cost together: waiting that computing hides costs nothing.
-    `slowdowns` have by run how much recording slows its steps, and `start_ups` how long its GPUs do little at first:
+    `slowed` has by run how much recording slows its steps, and `start_ups` how long its GPUs do little at first:
     findings about a late CPU side state it.
     Findings within the thresholds of their rules are among them and change no share of the others. Runs without any
     finding are left out.
@@ -64,8 +84,9 @@ def find_leads(
             for run, found in leads:
                 each = replace(
                     found,
-                    caveat=_describe_caveat(found, slowdowns.get(run), start_ups.get(run)),
-                    is_slowed=bool(slowdowns.get(run)),
+                    caveat=_describe_caveat(found, slowed.get(run), start_ups.get(run)),
+                    is_slowed=run in slowed,
+                    unrecorded=_describe_unrecorded(found, slowed.get(run)),
                 )
                 (small if each.share < LEAST_SHARE else ruled if finding.rule is None else within)[run].append(each)
             below += few
@@ -83,12 +104,22 @@ def find_leads(
     }
 
 
-def _describe_caveat(lead: Lead, slowdown: str | None, start_up: StartUp | None) -> str:
+def _describe_unrecorded(lead: Lead, slowed: SlowedSteps | None) -> str:
+    """Return what a finding costs of a step that is not recorded; empty where that is not known."""
+    if slowed is None or slowed.measured_step_ns is None or lead.is_of_steps:
+        return ""
+    cost_ns = lead.share * slowed.measured_step_ns
+    cost, step = (format_scaled(round(each), Quantity.DURATION) for each in (cost_ns, slowed.other_ns))
+    return f"{cost} of the {step} of a step that is not recorded, {format_percent(cost_ns / slowed.other_ns)}"
+
+
+def _describe_caveat(lead: Lead, slowed: SlowedSteps | None, start_up: StartUp | None) -> str:
     """Return what time that is lost to a late CPU side includes: what recording costs, or the start of a program."""
     if not _SLOWED_TOPICS & set(lead.topics):
         return ""
-    if slowdown:
-        return f"The loss includes what recording costs: {slowdown}, so that it is less without the profiler."
+    if slowed:
+        costs = f"{slowed.text}{slowed.work}"
+        return f"The loss includes what recording costs: {costs}, so that it is less without the profiler."
     if start_up and start_up.start_up_ns >= _LARGE_PART * lead.cost_ns:
         return f"Up to {start_up.describe(round(lead.cost_ns))}."
     return ""

@@ -33,6 +33,11 @@ class Losses:
         return sum(self.shares.get(name, 0.0) - share for name, share in self.recoverable.items())
 
     @property
+    def busy(self) -> float | None:
+        """Return the share of the windows in which a GPU works; None without GPU activity."""
+        return sum(share for name, share in self.shares.items() if name != "idle") if self.shares else None
+
+    @property
     def ceilings(self) -> list[Ceiling]:
         """Return the idle time and the recoverable exposed time: more cannot be lost."""
         if not self.shares:

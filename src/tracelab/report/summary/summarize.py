@@ -26,13 +26,13 @@ from tracelab.report.summary.figures import (
     Rows,
     compute_figures,
     compute_step_time,
-    describe_slowdown,
     describe_work,
     has_timeline,
+    measure_slowdown,
     name_latencies,
 )
 from tracelab.report.summary.lead import FoundLeads, Lead
-from tracelab.report.summary.leads import find_leads
+from tracelab.report.summary.leads import SlowedSteps, find_leads
 from tracelab.report.summary.losses import compute_losses, describe_balance
 from tracelab.report.summary.settings import LEAST_COMPARABLE, fetch_settings
 from tracelab.report.summary.utilization import add_by_shapes
@@ -180,9 +180,13 @@ def summarize_answers(
     losses = {run: compute_losses(rows) for run, rows in of_runs.items()}
     ceilings = {run: each.ceilings for run, each in losses.items()}
     start_ups = find_start_ups(session.con, [run for run in session.run_names if not of_runs.get(run, {}).get(STEPS)])
-    slowdowns = {run: describe_slowdown(rows[STEPS]) for run, rows in of_runs.items()}
-    found = find_leads(session, known, ceilings, slowdowns, start_ups)
     times = measured_times(session.con)
+    slowed = {
+        run: SlowedSteps(slow.text, slow.other_ns, times[run].measured_step_ns, losses[run].busy)
+        for run, rows in of_runs.items()
+        if (slow := measure_slowdown(rows[STEPS])) and run in times
+    }
+    found = find_leads(session, known, ceilings, slowed, start_ups)
     summaries = [
         _summarize_run(
             session,
