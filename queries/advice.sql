@@ -66,33 +66,8 @@ with activity as not materialized (  -- each use reads only its own kinds and co
     from gpu_activity
     where matches(run, $run)
 ),
-multiprocessors as (
-    select run, rank, device, max(sm_count) as sm_count
-    from devices
-    group by run, rank, device
-),
 executions as not materialized (
-    select
-        k.run, k.source, k.rank, k.pid, k.device, k.stream, k.name, k.start_ns, k.end_ns, k.dur_ns, k.correlation,
-        {'covers_device': k.grid_x::hugeint * k.grid_y * k.grid_z >= m.sm_count} as part
-    from kernels as k
-    left join multiprocessors as m on k.run = m.run and k.rank = m.rank and k.device = m.device
-    where matches(k.run, $run)
-),
-classified as materialized (  -- a kernel that communicates has few blocks on purpose
-    select
-        run, source, rank, device, start_ns, end_ns,
-        part.covers_device or class = 'communication' as is_wide
-    from with_class('executions')
-),
-wide as (
-    select run, source, rank, device, start_ns, end_ns from classified where is_wide
-),
-narrow as (
-    select run, source, rank, device, start_ns, end_ns from classified where is_wide is not true
-),
-copies as (
-    select run, source, rank, device, start_ns, end_ns from activity where kind = 'memcpy'
+    select run, source, rank, device, start_ns, end_ns from activity where kind = 'kernel'
 ),
 graphs as (
     select run, source, rank, device, start_ns, end_ns from activity where kind = 'graph'
@@ -110,15 +85,19 @@ outward as (
 devices_seen as (
     select distinct run, rank, device from activity
 ),
+executions_beside as (  -- mostly none: then nothing is swept
+    from executions semi join graphs using (run, source, rank)
+),
 times as (
     select
         run, rank, device,
-        sum(dur_ns) filter (depth_a + depth_b > 0) as kernel_ns,
-        sum(dur_ns) filter (depth_a + depth_b > 1) as two_kernels_ns,
-        sum(dur_ns) filter (depth_a = 0 and depth_b = 1) as lone_narrow_ns,
-        sum(dur_ns) filter (depth_c > 0) as copy_ns,
-        sum(dur_ns) filter (depth_a + depth_b > 0 and depth_c > 0) as both_ns
-    from state_totals('wide', 'narrow', 'copies')
+        sum(dur_ns) filter (wide + narrow > 0) as kernel_ns,
+        sum(dur_ns) filter (wide + narrow > 1) as two_kernels_ns,
+        sum(dur_ns) filter (wide = 0 and narrow = 1) as lone_narrow_ns,
+        sum(dur_ns) filter (copies > 0) as copy_ns,
+        sum(dur_ns) filter (wide + narrow > 0 and copies > 0) as both_ns
+    from width_states
+    where matches(run, $run)
     group by run, rank, device
 ),
 directions as (
@@ -157,7 +136,7 @@ measures as (
     left join scope_windows('activity') as w on d.run = w.run and d.rank = w.rank and d.device is not distinct from w.device
     left join times as t on d.run = t.run and d.rank = t.rank and d.device is not distinct from t.device
     left join directions as b on d.run = b.run and d.rank = b.rank and d.device is not distinct from b.device
-    left join clip_to('graphs', 'executions') as g
+    left join clip_to('graphs', 'executions_beside') as g
         on d.run = g.run and d.rank = g.rank and d.device is not distinct from g.device
     left join copy_sums as c on d.run = c.run and d.rank = c.rank and d.device is not distinct from c.device
 ),

@@ -87,3 +87,24 @@ def test_the_rows_of_a_run_are_part_of_those_of_all_where_a_session_has_these(la
         assert con.execute("select distinct run from collective_waits").fetchall() == [("first",)]
         made = con.execute("select count(*) from duckdb_tables() where schema_name = ?", [shared_relations.SCHEMA])
         assert made.fetchall() == [(len(ALL),)]
+
+
+def test_a_query_of_one_rank_computes_no_other_rank_unless_the_session_has_all(lab: Lab) -> None:
+    query = library.find("gpu_breakdown")
+    with session.connect(lab.store) as con:
+
+        def answer(**params: object) -> list[dict[str, Any]]:
+            return execute.run(con, query, {"run": "second", **params}).to_pylist()
+
+        def count_rows() -> list[int]:
+            made = con.execute("select table_name from duckdb_tables() where schema_name = 'computed'").fetchall()
+            return sorted(con.table(f"computed.{name}").shape[0] for (name,) in made)
+
+        late = answer(rank=1)
+        assert [(row["rank"], row["window_ns"], row["comm_ns"]) for row in late] == [(1, 570, 140)]
+        assert count_rows() == [1]
+        everything = answer()
+        assert everything[1:] == late
+        assert [(row["rank"], row["window_ns"], row["comm_ns"]) for row in everything[:1]] == [(0, 600, 200)]
+        assert answer(rank=0) == everything[:1]
+        assert count_rows() == [1, 2]

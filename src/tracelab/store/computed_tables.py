@@ -42,7 +42,10 @@ def provide(
     """
     run = (values or {}).get("run")
     wanted = runs if runs is not None else [str(run)] if run is not None else None
-    shared_relations.provide(con, text, wanted, partial(kept_relations.open_kept, con))
+    rank = (values or {}).get("rank")
+    shared_relations.provide(
+        con, text, wanted, partial(kept_relations.open_kept, con), None if rank is None else int(rank)
+    )
     for computation in table_lookup.named_computations(text):
         params = {name: (values or {}).get(name, default) for name, default in computation.params.items()}
         named = [table.name for table in computation.tables if table.name in table_lookup.words_of(text)]

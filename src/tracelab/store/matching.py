@@ -8,11 +8,11 @@ from tracelab.store import computed_tables, rollups, session, shared_relations
 def match_ranks(store: Path, run: str, sources: int) -> bool:
     """Keep what queries across ranks read of a run that has so many sources; return whether this was done.
 
-    That are its shared relations, such as the matched collectives and the clocks, and the graph of its critical path.
-    False where the run has other sources, or ranks that do not wait for each other. Raises TracelabError where memory
-    does not suffice.
+    That are the shared relations of its communication, such as the matched collectives and the clocks, and the graph of
+    its critical path. False where the run has other sources, or ranks that do not wait for each other. Raises
+    TracelabError where memory does not suffice.
     """
-    names = "\n".join(shared_relations.list_names())
+    names = "\n".join(shared_relations.list_readers("communication_kernels"))
     read = "\n".join(text for each in computed_tables.condensed_computations() for text in each.texts.values())
     con = session.connect(store, referenced=f"{names}\n{read}", read_runs=[run])
     try:

@@ -26,7 +26,7 @@ from tracelab import computations, schema
 from tracelab.errors import StoreError
 from tracelab.paths.columns import text_column
 from tracelab.resources import QUERIES
-from tracelab.store import execution, remote, session
+from tracelab.store import execution, remote, session, shared_relations
 from tracelab.store.files import StoreFiles, is_copy
 
 FOLDER = ".rollups"
@@ -167,6 +167,7 @@ def _name_definition(store: Path, computation: computations.Computation, params:
         schema.SCHEMA_VERSION,
         repr(sorted(params.items())),
         *computation.texts.values(),
+        *shared_relations.definitions("\n".join(computation.texts.values())),
         *(_read_sql(table.name) for table in computation.tables),
         *session.render_library(store),
     ]

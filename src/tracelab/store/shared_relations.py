@@ -1,13 +1,15 @@
 """Relations that several queries read, such as the matched collectives: a session makes each once for a run.
 
 Each is a file of queries/shared, which may read others. A query names them like tables. In a session, a table in memory
-has their rows until it ends; where the text of a query is shown, they are CTEs of it.
+has their rows until it ends; where the text of a query is shown, they are CTEs of it. One with $rank has, for a query
+of one rank, this rank alone unless all of the run are there: only a query that needs no other ranks names it.
 """
 
 import hashlib
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Protocol
 
@@ -25,6 +27,9 @@ COMPUTING = threading.RLock()
 LEAST_KEPT_ROWS = 50_000
 """Rows of a run from which on its relations are kept: to compute fewer takes less than half a second."""
 
+_ACTIVITY = "gpu_activity"
+"""The view whose rows count where a relation has few rows, but reads many."""
+
 _WITH = re.compile(r"\s*with\s+(?=\w+\s+as\b)", re.IGNORECASE)
 
 
@@ -36,9 +41,9 @@ def named(text: str) -> list[str]:
     return list(wanted)
 
 
-def list_names() -> list[str]:
-    """Return the names of all shared relations."""
-    return list(_definitions())
+def list_readers(relation: str) -> list[str]:
+    """Return the names of a shared relation and of those that read it."""
+    return [name for name in _definitions() if relation in named(name)]
 
 
 def definitions(text: str) -> list[str]:
@@ -60,13 +65,22 @@ class Kept(Protocol):
         """Keep the rows of a relation of one run."""
 
 
+@dataclass(frozen=True)
+class _Part:
+    """The rows of a relation of one run, and of one rank; None for all."""
+
+    run: str | None
+    rank: int | None = None
+
+
 def provide(
     con: duckdb.DuckDBPyConnection,
     text: str,
     runs: Sequence[str] | None,
     open_kept: Callable[[], Kept | None] | None = None,
+    rank: int | None = None,
 ) -> None:
-    """Make the shared relations that a text names readable: of one run or more, or of all.
+    """Make the shared relations that a text names readable: of some runs, or of all; those with $rank of one rank.
 
     Those of large runs are taken from what the store keeps, and kept there once they are computed.
     """
@@ -81,21 +95,26 @@ def provide(
         sources: dict[str, list[str]] = {name: [] for name in names}
         for run in [None] if runs is None else runs:
             for name in names:
-                sources[name].append(_provide_one(con, name, run, kept))
+                sources[name].append(_provide_one(con, name, _Part(run, rank), kept))
     if runs is not None and len(runs) != 1:
         for name in names:
             parts = [f"from {source}" for source in sources[name]]
             con.execute(f"create or replace temp view {name} as {' union all '.join(parts)}").fetchall()
 
 
-def _provide_one(con: duckdb.DuckDBPyConnection, name: str, run: str | None, kept: Kept | None) -> str:
+def _provide_one(con: duckdb.DuckDBPyConnection, name: str, part: _Part, kept: Kept | None) -> str:
     """Make a relation readable, with those that it reads where it is computed; return what to read it from."""
-    source = _find_stored(con, name, run) or _read_kept(con, name, run, kept)
+    whole = _Part(part.run)
+    source = _find_stored(con, name, whole) or _read_kept(con, name, whole, kept)
+    if source is None and part != whole and "$rank" in _definitions()[name]:
+        source = _find_stored(con, name, part)
+    else:
+        part = whole
     if source is None:
         for read in sorted(table_lookup.words_of(_definitions()[name]) & _definitions().keys()):
-            _provide_one(con, read, run, kept)
-        source = _compute(con, name, run)
-        _keep(con, name, run, kept)
+            _provide_one(con, read, part, kept)
+        source = _compute(con, name, part)
+        _keep(con, name, part, kept)
     con.execute(f"create or replace temp view {name} as from {source}").fetchall()
     return source
 
@@ -124,30 +143,34 @@ def _definitions() -> dict[str, str]:
     return {name: re.sub(r"^--.*\n", "", text, flags=re.MULTILINE).strip() for name, text in texts.items()}
 
 
-def _find_stored(con: duckdb.DuckDBPyConnection, name: str, run: str | None) -> str | None:
+def _find_stored(con: duckdb.DuckDBPyConnection, name: str, part: _Part) -> str | None:
     """Return what to read the rows of a relation from that the session has; None where it has none.
 
     Those of one run are a part of those of all runs, where the session has these.
     """
     existing = con.execute("select table_name from duckdb_tables() where schema_name = ?", [SCHEMA]).fetchall()
-    if run is not None and (_table(name, None),) in existing:
-        literal = run.replace("'", "''")
-        return f"(from {SCHEMA}.{_table(name, None)} where run = '{literal}')"
-    return f"{SCHEMA}.{_table(name, run)}" if (_table(name, run),) in existing else None
+    every = _table(name, _Part(None))
+    if part.run is not None and (every,) in existing:
+        literal = part.run.replace("'", "''")
+        return f"(from {SCHEMA}.{every} where run = '{literal}')"
+    return f"{SCHEMA}.{_table(name, part)}" if (_table(name, part),) in existing else None
 
 
-def _compute(con: duckdb.DuckDBPyConnection, name: str, run: str | None) -> str:
-    table, sql = f"{SCHEMA}.{_table(name, run)}", _definitions()[name]
-    con.execute(f"create table {table} as {sql}", {"run": run} if "$run" in sql else {}).fetchall()
+def _compute(con: duckdb.DuckDBPyConnection, name: str, part: _Part) -> str:
+    table, sql = f"{SCHEMA}.{_table(name, part)}", _definitions()[name]
+    values = {"run": part.run, "rank": part.rank}
+    con.execute(
+        f"create table {table} as {sql}", {key: value for key, value in values.items() if f"${key}" in sql}
+    ).fetchall()
     return table
 
 
-def _read_kept(con: duckdb.DuckDBPyConnection, name: str, run: str | None, kept: Kept | None) -> str | None:
-    """Store the kept rows of a relation in the session."""
-    rows = kept.read(name, _texts(name), run) if kept and run in kept.keys and run is not None else None
+def _read_kept(con: duckdb.DuckDBPyConnection, name: str, part: _Part, kept: Kept | None) -> str | None:
+    """Store the kept rows of a relation of one run in the session."""
+    rows = kept.read(name, _texts(name), part.run) if kept and part.run is not None and part.run in kept.keys else None
     if rows is None:
         return None
-    table = f"{SCHEMA}.{_table(name, run)}"
+    table = f"{SCHEMA}.{_table(name, part)}"
     con.register("kept_rows", rows)
     try:
         con.execute(f"create table {table} as from kept_rows").fetchall()
@@ -156,14 +179,17 @@ def _read_kept(con: duckdb.DuckDBPyConnection, name: str, run: str | None, kept:
     return table
 
 
-def _keep(con: duckdb.DuckDBPyConnection, name: str, run: str | None, kept: Kept | None) -> None:
-    """Keep a relation of one run where it, or one that it was computed from, is large."""
-    if kept is None or run is None or run not in kept.keys:
+def _keep(con: duckdb.DuckDBPyConnection, name: str, part: _Part, kept: Kept | None) -> None:
+    """Keep a relation of one run where it, or what it was computed from, is large."""
+    run = part.run
+    if kept is None or run is None or run not in kept.keys or part.rank is not None:
         return
-    tables = [source for each in named(name) if (source := _find_stored(con, each, run))]
+    tables = [source for each in named(name) if (source := _find_stored(con, each, part))]
     rows = [int(con.execute(f"select count(*) from {table}").fetchall()[0][0]) for table in tables]
+    if _ACTIVITY in table_lookup.words_of(_definitions()[name]):
+        rows += con.execute(f"select count(*) from {_ACTIVITY} where run = ?", [run]).fetchall()[0]
     if max(rows, default=0) >= LEAST_KEPT_ROWS:
-        table = f"{SCHEMA}.{_table(name, run)}"
+        table = f"{SCHEMA}.{_table(name, part)}"
         kept.write(name, _texts(name), run, lambda: _encode_texts(con.sql(f"from {table}").to_arrow_table()))
 
 
@@ -177,9 +203,9 @@ def _texts(name: str) -> list[str]:
     return [_definitions()[each] for each in named(name)]
 
 
-def _table(name: str, run: str | None) -> str:
+def _table(name: str, part: _Part) -> str:
     """Return the name of the table with the rows of a relation."""
-    digest = hashlib.sha256(repr(run).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    digest = hashlib.sha256(repr(part).encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return f"{name}_{digest}"
 
 
