@@ -54,6 +54,7 @@ _SLOW = (
     *("collect/test_weights.py", "collect/test_cupti.py"),
     *("collect/test_huggingface.py", "collect/test_op_flop.py", "collect/test_script_recording.py"),
     *("unit/test_measured_ceilings.py", "unit/test_scope.py", "unit/test_scope_collectives.py", "unit/test_cluster.py"),
+    *("unit/test_scope_paths.py", "unit/test_scope_rows.py"),
     *("unit/test_small_files.py", "readers/test_graph_replays_corpus.py", "readers/test_nvtx_modules_corpus.py"),
     *("collect/test_program_ends.py", "collect/test_program_threads.py", "collect/test_program_forks.py"),
     *("unit/test_remote_store.py", "unit/test_rollups.py", "unit/test_remote_inputs.py", "unit/test_archives.py"),

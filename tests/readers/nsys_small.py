@@ -7,6 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.readers.small import Lab, ingest_paths
+
 Row = Mapping[str, object]
 Tables = Mapping[str, Sequence[Row]]
 
@@ -14,6 +16,13 @@ PID, TID = 4242, 4343
 GLOBAL_PID = (1 << 48) | (PID << 24)
 GLOBAL_TID = GLOBAL_PID | TID
 STRINGS = {1: "void gemm<float>(float*)", 2: "gemm", 3: "cudaLaunchKernel_v7000", 4: "relu", 5: "ncclAllReduce"}
+
+KERNELS, COPIES, FILLS = (f"CUPTI_ACTIVITY_KIND_{kind}" for kind in ("KERNEL", "MEMCPY", "MEMSET"))
+CALLS, SYNCS, GRAPHS = (f"CUPTI_ACTIVITY_KIND_{kind}" for kind in ("RUNTIME", "SYNCHRONIZATION", "GRAPH_TRACE"))
+EVENT_RECORDS = "CUPTI_ACTIVITY_KIND_CUDA_EVENT"
+START_NS = 1_700_000_000_000_000_000
+SESSION = [{"utcEpochNs": START_NS, "utcTime": "2023-11-14T22:13:20", "localTime": "x"}]
+BESIDE = {"rank_assumed", "session_start_unknown"}
 
 _2021 = (
     "start end deviceId contextId streamId correlationId globalPid demangledName shortName launchType cacheConfig "
@@ -100,3 +109,12 @@ def _columns(table: str, rows: Sequence[Row], kernels: str) -> dict[str, str]:
             kind = {str: "TEXT", float: "REAL"}.get(type(value), "INTEGER")
             found[column] = kind if found.get(column, "INTEGER") == "INTEGER" else found[column]
     return found
+
+
+def ingest_export(folder: Path, name: str = "report.sqlite", kernels: str = "2026", **tables: list) -> Lab:
+    """Ingest an export of these tables."""
+    return ingest_paths(folder, [export(folder, tables, name=name, kernels=kernels)])
+
+
+def diagnostic_codes(lab: Lab) -> set[str]:
+    return lab.diagnostics() - BESIDE

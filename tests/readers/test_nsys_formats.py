@@ -1,49 +1,39 @@
 """What each table of an Nsight Systems export becomes, from small exports of every version."""
 
 import json
-import shutil
-import sqlite3
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from tests.readers.nsys_small import (
+    CALLS,
+    COPIES,
+    EVENT_RECORDS,
+    FILLS,
     GLOBAL_PID,
     GLOBAL_TID,
+    GRAPHS,
     KERNEL_COLUMNS,
+    KERNELS,
     PID,
+    SESSION,
+    START_NS,
+    SYNCS,
     TID,
     call,
     copy,
+    diagnostic_codes,
     export,
-    folder_of,
+    ingest_export,
     kernel,
     nvtx,
 )
-from tests.readers.small import Lab, ingest_paths
-
-KERNELS, COPIES, FILLS = (f"CUPTI_ACTIVITY_KIND_{kind}" for kind in ("KERNEL", "MEMCPY", "MEMSET"))
-CALLS, SYNCS, GRAPHS = (f"CUPTI_ACTIVITY_KIND_{kind}" for kind in ("RUNTIME", "SYNCHRONIZATION", "GRAPH_TRACE"))
-EVENT_RECORDS = "CUPTI_ACTIVITY_KIND_CUDA_EVENT"
-START_NS = 1_700_000_000_000_000_000
-SESSION = [{"utcEpochNs": START_NS, "utcTime": "2023-11-14T22:13:20", "localTime": "x"}]
-BESIDE = {"rank_assumed", "session_start_unknown"}
-
-
-def read(folder: Path, name: str = "report.sqlite", kernels: str = "2026", **tables: list) -> Lab:
-    """Ingest an export of these tables."""
-    return ingest_paths(folder, [export(folder, tables, name=name, kernels=kernels)])
-
-
-def diagnostic_codes(lab: Lab) -> set[str]:
-    return lab.diagnostics() - BESIDE
+from tests.readers.small import ingest_paths
 
 
 @pytest.mark.parametrize("year", KERNEL_COLUMNS)
 def test_a_kernel_of_every_version_has_its_columns(tmp_path: Path, year: str) -> None:
-    row = read(tmp_path, kernels=year, **{KERNELS: [kernel()]}).one("kernels")
+    row = ingest_export(tmp_path, kernels=year, **{KERNELS: [kernel()]}).one("kernels")
     assert {name: value for name, value in row.items() if name not in ("run", "source")} == {
         "rank": 0,
         "pid": PID,
@@ -73,7 +63,7 @@ def test_a_kernel_of_every_version_has_its_columns(tmp_path: Path, year: str) ->
 
 def test_arguments_that_no_column_holds_stay_in_args_unless_they_are_0(tmp_path: Path) -> None:
     rows = [kernel(launchType=1, localMemoryTotal=0, clusterX=2), kernel(1020, 1030, correlationId=13)]
-    lab = read(tmp_path, **{KERNELS: rows})
+    lab = ingest_export(tmp_path, **{KERNELS: rows})
     assert [row["args"] and json.loads(row["args"]) for row in lab.rows("kernels")] == [
         {"launchType": 1, "clusterX": 2},
         None,
@@ -81,29 +71,29 @@ def test_arguments_that_no_column_holds_stay_in_args_unless_they_are_0(tmp_path:
 
 
 def test_a_kernel_without_a_demangled_name_has_its_short_one(tmp_path: Path) -> None:
-    assert read(tmp_path, **{KERNELS: [kernel(demangledName=None)]}).kernels == ["gemm"]
+    assert ingest_export(tmp_path, **{KERNELS: [kernel(demangledName=None)]}).kernels == ["gemm"]
 
 
 def test_a_name_that_is_no_text_of_the_export_is_null_and_counted(tmp_path: Path) -> None:
-    lab = read(tmp_path, **{KERNELS: [kernel(demangledName=99), kernel()]})
+    lab = ingest_export(tmp_path, **{KERNELS: [kernel(demangledName=99), kernel()]})
     assert sorted(map(str, lab.kernels)) == ["None", "void gemm<float>(float*)"]
     assert diagnostic_codes(lab) == {"string_missing"}
 
 
 @pytest.mark.parametrize("absent", [0, -1, 4294967295])
 def test_a_correlation_that_means_none_is_null(tmp_path: Path, absent: int) -> None:
-    assert read(tmp_path, **{KERNELS: [kernel(correlationId=absent)]}).one("kernels")["correlation"] is None
+    assert ingest_export(tmp_path, **{KERNELS: [kernel(correlationId=absent)]}).one("kernels")["correlation"] is None
 
 
 def test_a_device_and_stream_that_mean_none_are_null_and_0_stays(tmp_path: Path) -> None:
-    lab = read(tmp_path, **{KERNELS: [kernel(deviceId=-1, streamId=4294967295, contextId=0)]})
+    lab = ingest_export(tmp_path, **{KERNELS: [kernel(deviceId=-1, streamId=4294967295, contextId=0)]})
     row = lab.one("kernels")
     assert (row["device"], row["stream"], row["context"]) == (None, None, 0)
 
 
 def test_times_count_from_1970_where_the_session_start_is_known(tmp_path: Path) -> None:
     details = [{"globalVid": 1, "duration": 5000, "startTime": 77, "stopTime": 5077}]
-    lab = read(
+    lab = ingest_export(
         tmp_path, **{KERNELS: [kernel()], "TARGET_INFO_SESSION_START_TIME": SESSION, "ANALYSIS_DETAILS": details}
     )
     source = lab.source
@@ -112,7 +102,7 @@ def test_times_count_from_1970_where_the_session_start_is_known(tmp_path: Path) 
 
 
 def test_times_count_from_the_session_where_its_start_is_not_known(tmp_path: Path) -> None:
-    lab = read(tmp_path, **{KERNELS: [kernel()]})
+    lab = ingest_export(tmp_path, **{KERNELS: [kernel()]})
     assert (lab.source["clock"], lab.one("kernels")["start_ns"]) == ("session", 1000)
     assert "session_start_unknown" in lab.diagnostics()
 
@@ -120,7 +110,7 @@ def test_times_count_from_the_session_where_its_start_is_not_known(tmp_path: Pat
 def test_events_outside_the_session_are_kept_and_counted(tmp_path: Path) -> None:
     details = [{"globalVid": 1, "duration": 5000}]
     rows = [kernel(-5, 10), kernel(10, 20), kernel(4990, 5001)]
-    lab = read(tmp_path, **{KERNELS: rows, "ANALYSIS_DETAILS": details})
+    lab = ingest_export(tmp_path, **{KERNELS: rows, "ANALYSIS_DETAILS": details})
     (diagnostic,) = (row for row in lab.rows("diagnostics") if row["code"] == "outside_session")
     assert (len(lab.kernels), diagnostic["count"]) == (3, 2)
 
@@ -129,7 +119,7 @@ def test_the_version_is_stored_and_names_of_users_and_hosts_are_not(tmp_path: Pa
     rows = {"EXPORT_PRODUCT_VERSION": "2026.2.1", "EXPORT_SCHEMA_VERSION": "3.28.0", "EXPORT_USER": "ann"}
     for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
         listed = [{"name": name, "value": value} for name, value in rows.items()]
-        lab = read(tmp_path / table, **{KERNELS: [kernel()], table: listed})
+        lab = ingest_export(tmp_path / table, **{KERNELS: [kernel()], table: listed})
         assert lab.source["producer_version"] == "2026.2.1 (schema 3.28.0)"
         assert "ann" not in lab.texts()
 
@@ -140,7 +130,7 @@ def test_a_copy_has_its_direction_and_memories(tmp_path: Path) -> None:
         copy(3000, 3010, copyKind=10, srcKind=2, dstKind=2, srcDeviceId=0, dstDeviceId=1),
         copy(4000, copyKind=99),
     ]
-    lab = read(tmp_path, **{COPIES: rows})
+    lab = ingest_export(tmp_path, **{COPIES: rows})
     columns = ("direction", "src_memory", "dst_memory", "src_device", "dst_device", "size_bytes")
     assert [tuple(row[name] for name in columns) for row in lab.rows("memcpys")] == [
         ("HtoD", "Pageable", "Device", None, None, 4096),
@@ -152,7 +142,7 @@ def test_a_copy_has_its_direction_and_memories(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("kind", "direction"), [(11, "UVM HtoD"), (12, "UVM DtoH"), (13, "UVM DtoD")])
 def test_a_migration_of_unified_memory_is_a_copy(tmp_path: Path, kind: int, direction: str) -> None:
     migrated = copy(copyKind=kind, srcKind=7, dstKind=7, correlationId=0, migrationCause=2, virtualAddress=1 << 46)
-    row = read(tmp_path, **{COPIES: [migrated]}).one("memcpys")
+    row = ingest_export(tmp_path, **{COPIES: [migrated]}).one("memcpys")
     assert (row["direction"], row["src_memory"], row["correlation"]) == (direction, None, None)
     assert json.loads(row["args"]) == {"migrationCause": 2, "virtualAddress": 1 << 46}
 
@@ -161,7 +151,7 @@ def test_the_files_own_enumerations_win(tmp_path: Path) -> None:
     oper = [{"id": 1, "name": "CUDA_MEMCPY_KIND_DTOH"}, {"id": 40, "name": "CUDA_MEMCPY_KIND_HTOD"}]
     kinds = [{"id": 5, "name": "CUDA_MEMOPR_MEMORY_KIND_MANAGED_STATIC"}]
     rows = [copy(copyKind=1), copy(copyKind=40, srcKind=5)]
-    lab = read(tmp_path, **{COPIES: rows, "ENUM_CUDA_MEMCPY_OPER": oper, "ENUM_CUDA_MEM_KIND": kinds})
+    lab = ingest_export(tmp_path, **{COPIES: rows, "ENUM_CUDA_MEMCPY_OPER": oper, "ENUM_CUDA_MEM_KIND": kinds})
     assert {(row["direction"], row["src_memory"]) for row in lab.rows("memcpys")} == {
         ("DtoH", "Pageable"),
         ("HtoD", "Managed Static"),
@@ -170,12 +160,14 @@ def test_the_files_own_enumerations_win(tmp_path: Path) -> None:
 
 def test_a_memset_has_memory_bytes_and_value(tmp_path: Path) -> None:
     fill = {**copy(), "memKind": 2, "value": 255}
-    row = read(tmp_path, **{FILLS: [{key: fill[key] for key in fill if key not in ("copyKind", "srcKind", "dstKind")}]})
+    row = ingest_export(
+        tmp_path, **{FILLS: [{key: fill[key] for key in fill if key not in ("copyKind", "srcKind", "dstKind")}]}
+    )
     assert [(one["memory"], one["size_bytes"], one["value"]) for one in row.rows("memsets")] == [("Device", 4096, 255)]
 
 
 def test_kernels_of_a_cuda_graph_name_graph_and_node(tmp_path: Path) -> None:
-    row = read(tmp_path, **{KERNELS: [kernel(graphId=3, graphNodeId=(3 << 32) + 5)]}).one("kernels")
+    row = ingest_export(tmp_path, **{KERNELS: [kernel(graphId=3, graphNodeId=(3 << 32) + 5)]}).one("kernels")
     assert (row["graph"], row["graph_node"]) == (3, (3 << 32) + 5)
 
 
@@ -189,7 +181,7 @@ def test_a_whole_graph_is_a_graph_launch_with_a_warning(tmp_path: Path) -> None:
         "correlationId": 5,
         "globalPid": GLOBAL_PID,
     }
-    lab = read(tmp_path, **{GRAPHS: [{**whole, "graphId": 4, "graphExecId": 9}]})
+    lab = ingest_export(tmp_path, **{GRAPHS: [{**whole, "graphId": 4, "graphExecId": 9}]})
     row = lab.one("graph_launches")
     assert (row["pid"], row["start_ns"], row["dur_ns"], row["correlation"], row["graph"]) == (PID, 10, 80, 5, 4)
     assert json.loads(row["args"]) == {"graphExecId": 9}
@@ -206,7 +198,7 @@ def test_a_whole_graph_is_a_graph_launch_with_a_warning(tmp_path: Path) -> None:
     ],
 )
 def test_a_call_loses_the_version_of_its_function_table(tmp_path: Path, name: str, shown: str) -> None:
-    lab = read(tmp_path, **{CALLS: [call()], "StringIds": [{"id": 3, "value": name}]})
+    lab = ingest_export(tmp_path, **{CALLS: [call()], "StringIds": [{"id": 3, "value": name}]})
     assert lab.one("api_calls")["name"] == shown
 
 
@@ -214,13 +206,13 @@ def test_the_api_of_a_call_follows_its_class_and_else_its_name(tmp_path: Path) -
     texts = [{"id": 3, "value": "cudaFree_v3020"}, {"id": 4, "value": "cuCtxSynchronize"}]
     rows = [call(eventClass=0), call(eventClass=1), call(eventClass=67), call(eventClass=67, nameId=4)]
     rows = [row | {"correlationId": at} for at, row in enumerate(rows)]
-    lab = read(tmp_path, **{CALLS: rows, "StringIds": texts})
+    lab = ingest_export(tmp_path, **{CALLS: rows, "StringIds": texts})
     assert [row["api"] for row in lab.rows("api_calls")] == ["runtime", "driver", "runtime", "driver"]
 
 
 def test_a_launch_and_its_kernel_share_process_and_correlation(tmp_path: Path) -> None:
     other = (1 << 48) | (77 << 24)
-    lab = read(
+    lab = ingest_export(
         tmp_path,
         **{
             KERNELS: [kernel(), kernel(1100, 1110, globalPid=other)],
@@ -237,14 +229,14 @@ def test_a_launch_and_its_kernel_share_process_and_correlation(tmp_path: Path) -
     [("OSRT_API", "osrt"), ("CUBLAS_EVENTS", "cublas"), ("CUDNN_EVENTS", "cudnn"), ("MPI_P2P_EVENTS", "mpi")],
 )
 def test_calls_of_libraries_keep_the_librarys_name(tmp_path: Path, table: str, api: str) -> None:
-    row = read(tmp_path, **{table: [call(nameId=4, correlationId=0)]}).one("api_calls")
+    row = ingest_export(tmp_path, **{table: [call(nameId=4, correlationId=0)]}).one("api_calls")
     assert (row["api"], row["name"], row["pid"], row["tid"], row["dur_ns"]) == (api, "relu", PID, TID, 50)
 
 
 def test_synchronizations_are_named_as_kineto_names_them(tmp_path: Path) -> None:
     base = {key: value for key, value in copy().items() if key not in ("bytes", "copyKind", "srcKind", "dstKind")}
     rows = [{**base, "start": at, "syncType": at, "eventId": 4294967295} for at in (1, 2, 3, 4)]
-    lab = read(tmp_path, **{SYNCS: rows})
+    lab = ingest_export(tmp_path, **{SYNCS: rows})
     assert [(row["kind"], row["event_id"]) for row in lab.rows("syncs")] == [
         ("Event Sync", None),
         ("Stream Wait Event", None),
@@ -264,7 +256,7 @@ def test_a_wait_names_the_record_that_it_waited_for_where_both_are_numbered(tmp_
         "timestamp": 50,
     }
     waits = [{**base, "syncType": 2, "eventId": 6, "eventSyncId": number} for number in (2, 3)]
-    lab = read(tmp_path, **{SYNCS: waits, EVENT_RECORDS: [record]})
+    lab = ingest_export(tmp_path, **{SYNCS: waits, EVENT_RECORDS: [record]})
     assert {(row["waits_for_stream"], row["waits_for_correlation"]) for row in lab.rows("syncs")} == {
         (13, 44),
         (None, None),
@@ -275,7 +267,7 @@ def test_a_wait_names_the_record_that_it_waited_for_where_both_are_numbered(tmp_
 def test_samples_of_gpu_metrics_are_counters_with_units(tmp_path: Path) -> None:
     names = [{"typeId": 1 << 32, "metricId": 7, "metricName": "SMs Active [Throughput %]"}]
     samples = [{"timestamp": 100, "typeId": 1 << 32, "metricId": metric, "value": 42} for metric in (7, 8)]
-    lab = read(tmp_path, GPU_METRICS=samples, TARGET_INFO_GPU_METRICS=names)
+    lab = ingest_export(tmp_path, GPU_METRICS=samples, TARGET_INFO_GPU_METRICS=names)
     assert sorted(
         (row["name"], row["unit"], row["value"], row["device"], row["time_ns"]) for row in lab.rows("counters")
     ) == [
@@ -296,7 +288,7 @@ def test_allocations_are_memory_events_with_a_sign(tmp_path: Path) -> None:
         }
         for at, kind in ((1, 0), (2, 1))
     ]
-    lab = read(tmp_path, CUDA_GPU_MEMORY_USAGE_EVENTS=rows)
+    lab = ingest_export(tmp_path, CUDA_GPU_MEMORY_USAGE_EVENTS=rows)
     assert sorted((row["time_ns"], row["size_bytes"], row["address"]) for row in lab.rows("memory_events")) == [
         (1, 512, 4096),
         (2, -512, 4096),
@@ -305,7 +297,7 @@ def test_allocations_are_memory_events_with_a_sign(tmp_path: Path) -> None:
 
 def test_tables_without_a_canonical_one_are_kept_as_other_events(tmp_path: Path) -> None:
     rows = [{"start": 5, "cpu": 3, "isSchedIn": 0, "globalTid": GLOBAL_TID}]
-    row = read(tmp_path, SCHED_EVENTS=rows).one("other_events")
+    row = ingest_export(tmp_path, SCHED_EVENTS=rows).one("other_events")
     assert (row["category"], row["phase"], row["pid"], row["tid"], row["start_ns"]) == (
         "SCHED_EVENTS",
         "i",
@@ -314,109 +306,6 @@ def test_tables_without_a_canonical_one_are_kept_as_other_events(tmp_path: Path)
         5,
     )
     assert json.loads(row["args"]) == {"cpu": 3, "isSchedIn": 0}
-
-
-def test_call_stacks_environment_and_output_of_the_program_are_not_stored(tmp_path: Path) -> None:
-    lab = read(
-        tmp_path,
-        **{
-            KERNELS: [kernel()],
-            "OSRT_CALLCHAINS": [{"id": 1, "symbol": 4}],
-            "TARGET_INFO_SYSTEM_ENV": [{"name": "Token", "value": "hunter2"}],
-            "META_DATA_CAPTURE": [{"name": "ENV", "value": "hunter2"}],
-            "ProcessStreams": [{"globalPid": GLOBAL_PID, "filenameId": 4, "contentId": 5}],
-        },
-    )
-    assert "hunter2" not in lab.texts()
-    assert diagnostic_codes(lab) == {"call_stacks"}
-    assert lab.counts == (1, 1, 0)
-
-
-PRIVATE_TEXTS = {
-    "a setting": "AWS_SECRET_ACCESS_KEY=hunter2",
-    "settings": "A=1\0B=hunter2",
-    "a path with options": "/usr/bin/train --api-key hunter2",
-    "a command line": "python3 train.py -k hunter2",
-    "output": "A=1\nB=hunter2\n",
-    "one line of listed output": "the password is hunter2",
-    "listed output": "hunter2",
-    "a listed file": "/logs/hunter2.log",
-}
-
-
-@pytest.mark.parametrize("text", PRIVATE_TEXTS.values(), ids=PRIVATE_TEXTS)
-@pytest.mark.parametrize("table", ["ProcessStreams", "ANALYSIS_FILE"])
-def test_a_damaged_string_id_names_no_event_by_a_private_text(tmp_path: Path, text: str, table: str) -> None:
-    listed = {"the password is hunter2": {"contentId": 9}, "hunter2": {"contentId": 9}}
-    ids = {"filenameId": 4, "contentId": 8} | listed.get(text, {"filenameId": 9} if text.startswith("/logs") else {})
-    lab = read(
-        tmp_path,
-        StringIds=[{"id": 3, "value": "cudaLaunchKernel_v7000"}, {"id": 9, "value": text}],
-        **{
-            KERNELS: [kernel(demangledName=9, shortName=9)],
-            CALLS: [call(nameId=9), call(correlationId=12, nameId=3)],
-            table: [{"globalPid": GLOBAL_PID, **ids}],
-        },
-    )
-    assert "hunter2" not in lab.texts()
-    assert [row["name"] for row in lab.rows("api_calls")] == [None, "cudaLaunchKernel"]
-    (row,) = [row for row in lab.rows("diagnostics") if row["code"] == "text_withheld"]
-    assert row["count"] == 2
-
-
-ENVIRONMENTS_OF_ONE_SETTING = {
-    "a variable": [(9, "AWS_SECRET_ACCESS_KEY=hunter2")],
-    "a variable in small letters": [(9, "http_proxy=http://me:hunter2@proxy")],
-    "before another environment": [(9, "site=hunter2"), (10, "A=1\0B=2")],
-    "behind another environment": [(8, "A=1\0B=2"), (9, "site=hunter2")],
-    "between environments of one setting": [(7, "A=1\0B=2"), (8, "PATH=/bin"), (9, "site=hunter2"), (10, "x=hunter2")],
-}
-
-
-@pytest.mark.parametrize("texts", ENVIRONMENTS_OF_ONE_SETTING.values(), ids=ENVIRONMENTS_OF_ONE_SETTING)
-def test_a_damaged_string_id_names_no_range_by_an_environment_of_one_setting(
-    tmp_path: Path, texts: list[tuple[int, str]]
-) -> None:
-    lab = read(
-        tmp_path,
-        StringIds=[{"id": number, "value": text} for number, text in [(1, "step"), *texts]],
-        NVTX_EVENTS=[
-            nvtx(text=None, textId=9, jsonTextId=9),
-            nvtx(501, text=None, textId=1),
-            nvtx(1, None, eventType=75, text=None, textId=9, domainId=1),
-        ],
-    )
-    assert "hunter2" not in lab.texts()
-    assert [row["name"] for row in lab.rows("annotations")] == [None, "step"]
-
-
-def test_a_range_may_be_named_like_a_setting(tmp_path: Path) -> None:
-    names = ["step=3", "BATCH=32", "shape=2x3", "lr=0.1 model=resnet"]
-    lab = read(
-        tmp_path,
-        StringIds=[{"id": 2 * number, "value": text} for number, text in enumerate(["A=1\0B=2", "step", *names])],
-        NVTX_EVENTS=[nvtx(at, text=None, textId=2 * at + 4) for at in range(len(names))],
-    )
-    assert [row["name"] for row in lab.rows("annotations")] == names
-    assert diagnostic_codes(lab) == set()
-
-
-def test_names_that_resemble_private_texts_are_kept(tmp_path: Path) -> None:
-    names = ["Vec::operator=(Vec const&)", "f(int)::{lambda() -> x}", "operator==(A, B)", "void f<(int)-1>(float*)"]
-    texts = [*names, "BATCH=32\nstep --all", "cudaLaunchKernel_v7000"]
-    lab = read(
-        tmp_path,
-        StringIds=[{"id": number, "value": text} for number, text in enumerate(texts)],
-        **{
-            KERNELS: [kernel(1000 + 20 * i, 1010 + 20 * i, demangledName=i) for i in range(len(names))],
-            CALLS: [call(nameId=5)],
-            "NVTX_EVENTS": [nvtx(text=None, textId=4)],
-            "ProcessStreams": [{"globalPid": GLOBAL_PID, "filenameId": 77, "contentId": 5}],
-        },
-    )
-    assert [row["name"] for row in lab.rows("kernels")] == names
-    assert (lab.one("api_calls")["name"], lab.one("annotations")["name"]) == ("cudaLaunchKernel", texts[4])
-    assert "text_withheld" not in diagnostic_codes(lab)
 
 
 def test_cards_become_devices_by_the_ordinal_of_the_process(tmp_path: Path) -> None:
@@ -438,7 +327,9 @@ def test_cards_become_devices_by_the_ordinal_of_the_process(tmp_path: Path) -> N
         "computeMinor": 0,
     }
     seen = [{"gpuId": 3, "cudaId": 1, "pid": PID}]
-    lab = read(tmp_path, **{KERNELS: [kernel(deviceId=1)], "TARGET_INFO_GPU": [card], "TARGET_INFO_CUDA_DEVICE": seen})
+    lab = ingest_export(
+        tmp_path, **{KERNELS: [kernel(deviceId=1)], "TARGET_INFO_GPU": [card], "TARGET_INFO_CUDA_DEVICE": seen}
+    )
     row = lab.one("devices")
     assert {name: value for name, value in row.items() if name not in ("run", "source")} == {
         "rank": 0,
@@ -460,14 +351,14 @@ def test_cards_become_devices_by_the_ordinal_of_the_process(tmp_path: Path) -> N
 
 def test_cards_that_all_claim_ordinal_0_have_none(tmp_path: Path) -> None:
     cards = [{"id": at, "cuDevice": 0, "name": "A100", "uuid": "00000000-0000"} for at in (0, 1)]
-    lab = read(tmp_path, **{KERNELS: [kernel()], "TARGET_INFO_GPU": cards})
+    lab = ingest_export(tmp_path, **{KERNELS: [kernel()], "TARGET_INFO_GPU": cards})
     assert [(row["device"], row["uuid"]) for row in lab.rows("devices")] == [(None, None), (None, None)]
     assert diagnostic_codes(lab) == {"device_unknown"}
 
 
 def test_every_process_that_used_a_gpu_is_a_rank_in_the_order_of_pids(tmp_path: Path) -> None:
     pids = [(1 << 48) | (pid << 24) for pid in (300, 100, 200)]
-    lab = read(
+    lab = ingest_export(
         tmp_path,
         **{
             KERNELS: [kernel(globalPid=pids[0]), kernel(globalPid=pids[1])],
@@ -485,162 +376,18 @@ def test_every_process_that_used_a_gpu_is_a_rank_in_the_order_of_pids(tmp_path: 
 def test_ranks_are_put_right_where_a_process_had_a_context_and_no_work(tmp_path: Path) -> None:
     streams = [{"streamId": 7, "processId": pid, "contextId": 1} for pid in (100, 200, 300)]
     rows = [kernel(globalPid=(1 << 48) | (pid << 24)) for pid in (200, 300)]
-    lab = read(tmp_path, **{KERNELS: rows, "TARGET_INFO_CUDA_STREAM": streams})
+    lab = ingest_export(tmp_path, **{KERNELS: rows, "TARGET_INFO_CUDA_STREAM": streams})
     assert {row["pid"]: row["rank"] for row in lab.rows("kernels")} == {200: 0, 300: 1}
 
 
 def test_the_only_process_has_the_rank_of_the_files_name(tmp_path: Path) -> None:
-    lab = read(tmp_path, name="rank3.sqlite", **{KERNELS: [kernel()]})
+    lab = ingest_export(tmp_path, name="rank3.sqlite", **{KERNELS: [kernel()]})
     assert (lab.one("kernels")["rank"], "rank_assumed" in lab.diagnostics()) == (3, False)
 
 
 def test_the_rank_after_which_mpi_named_the_thread_wins(tmp_path: Path) -> None:
     named = nvtx(eventType=39, end=None, text="MPI Rank 5")
-    assert read(tmp_path, **{KERNELS: [kernel()], "NVTX_EVENTS": [named]}).one("kernels")["rank"] == 5
-
-
-@pytest.mark.parametrize("columns", KERNEL_COLUMNS)
-def test_a_folder_of_parquet_files_is_one_source_with_the_same_rows(tmp_path: Path, columns: str) -> None:
-    tables = {KERNELS: [kernel(), kernel(1020, 1030)], COPIES: [copy()], CALLS: [call()], "NVTX_EVENTS": [nvtx()]}
-    path = export(tmp_path, tables, kernels=columns)
-    folder = folder_of(path, tmp_path / "in" / "report_pqtdir")
-    both = [ingest_paths(tmp_path / name, [given]) for name, given in (("a", path), ("b", folder))]
-    for table in ("kernels", "memcpys", "api_calls", "annotations"):
-        left, right = ([row | {"source": ""} for row in lab.rows(table)] for lab in both)
-        assert left == right
-    size_bytes = sum(file.stat().st_size for file in folder.iterdir())
-    assert (both[1].source["size_bytes"], both[1].source["format"]) == (size_bytes, "nsys")
-
-
-def test_a_folder_is_hashed_by_the_names_and_contents_of_its_files(tmp_path: Path) -> None:
-    path = export(tmp_path, {KERNELS: [kernel()]})
-    folder = folder_of(path, tmp_path / "in" / "one")
-    shutil.copytree(folder, tmp_path / "in" / "two")
-    (tmp_path / "in" / "two" / "OSRT_API.parquet").write_bytes((folder / f"{KERNELS}.parquet").read_bytes())
-    first, again, other = (
-        ingest_paths(tmp_path / name, [given]).source["sha256"]
-        for name, given in (("a", folder), ("b", folder), ("c", tmp_path / "in" / "two"))
-    )
-    assert first == again != other
-
-
-def test_folders_of_parquet_files_are_found_inside_a_folder(tmp_path: Path) -> None:
-    folder_of(export(tmp_path, {KERNELS: [kernel()]}), tmp_path / "all" / "deep" / "report_pqtdir")
-    lab = ingest_paths(tmp_path, [tmp_path / "all"])
-    assert [file.path.name for file in lab.report.files] == ["report_pqtdir"]
-
-
-def test_a_report_is_refused_with_how_to_export_it_where_nsys_is_absent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    report = tmp_path / "rank0.sqlite"
-    report.write_bytes(b"NVIDIA Tegra Profiler Report 1.\n\x0bLocal")
-    lab = ingest_paths(tmp_path, [report])
-    assert lab.file.status == "failed"
-    assert "nsys export -t sqlite" in lab.file.message
-
-
-def test_a_report_is_exported_by_nsys_where_it_is_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = export(tmp_path, {KERNELS: [kernel()]})
-    tool = tmp_path / "bin" / "nsys"
-    tool.parent.mkdir()
-    tool.write_text(
-        f'#!/bin/sh\nfor a in "$@"; do case "$a" in --output=*) cp "{made}" "${{a#--output=}}";; esac; done\n'
-    )
-    tool.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tool.parent}:/usr/bin:/bin")
-    report = tmp_path / "report.nsys-rep"
-    report.write_bytes(b"NVIDIA Tegra Profiler Report 1.\n\x0bLocal")
-    lab = ingest_paths(tmp_path, [report])
-    assert (lab.kernels, lab.source["size_bytes"]) == (["void gemm<float>(float*)"], report.stat().st_size)
-
-
-def test_a_report_that_nsys_cannot_export_shows_the_error_of_nsys(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tool = tmp_path / "bin" / "nsys"
-    tool.parent.mkdir()
-    tool.write_text("#!/bin/sh\necho 'the report is from the future' >&2\nexit 1\n")
-    tool.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tool.parent}:/usr/bin:/bin")
-    report = tmp_path / "report.nsys-rep"
-    report.write_bytes(b"NVIDIA Tegra Profiler Report 1.\n\x0bLocal")
-    assert "the report is from the future" in ingest_paths(tmp_path, [report]).file.message
-
-
-def test_a_database_of_another_tool_is_no_profiler_data(tmp_path: Path) -> None:
-    path = tmp_path / "books.sqlite"
-    with sqlite3.connect(path) as con:
-        con.execute("create table books (title text)")
-    con.close()
-    lab = ingest_paths(tmp_path, [path])
-    assert (lab.file.status, lab.report.exit_code) == ("not_profiler_data", 3)
-
-
-def test_a_database_without_tables_is_no_profiler_data(tmp_path: Path) -> None:
-    path = tmp_path / "empty.sqlite"
-    with sqlite3.connect(path) as con:
-        con.execute("create table t (a)")
-        con.execute("drop table t")
-    con.close()
-    assert ingest_paths(tmp_path, [path]).file.status == "not_profiler_data"
-
-
-def test_an_export_without_events_is_stored_with_a_warning(tmp_path: Path) -> None:
-    lab = read(tmp_path, TARGET_INFO_SESSION_START_TIME=SESSION)
-    assert (lab.file.status, lab.counts, diagnostic_codes(lab)) == ("stored", (0, 0, 0), {"no_events"})
-
-
-def test_a_path_with_signs_that_mean_something_in_a_uri_is_read(tmp_path: Path) -> None:
-    assert len(read(tmp_path, name="100% of #3? é.sqlite", **{KERNELS: [kernel()]}).kernels) == 1
-
-
-def test_a_write_ahead_log_next_to_the_file_is_reported(tmp_path: Path) -> None:
-    path = export(tmp_path, {KERNELS: [kernel()]})
-    path.with_name("report.sqlite-wal").write_bytes(b"rows that were written last")
-    lab = ingest_paths(tmp_path, [path])
-    assert (len(lab.kernels), diagnostic_codes(lab)) == (1, {"log_beside"})
-
-
-def test_known_warnings_of_nsys_are_reported_with_their_first_line(tmp_path: Path) -> None:
-    texts = {1: "Profiling has started.", 2: "No CUDA events collected.\nmore", 3: "Launched train secret"}
-    rows = [{"timestamp": 1, "severity": level, "text": text} for level, text in texts.items()]
-    lab = read(tmp_path, **{KERNELS: [kernel()], "DIAGNOSTIC_EVENT": rows})
-    messages = {row["code"]: row["message"] for row in lab.rows("diagnostics")}
-    assert messages["profiler_warning"] == "nsys reported 1 warning; the first: No CUDA events collected."
-    assert messages["profiler_error"] == "nsys reported 1 error; the first: an unknown message of 21 characters."
-
-
-@pytest.mark.parametrize("name", ["rank0.sqlite", "rank0.qdrep.sqlite", "rank0_pqtdir"])
-def test_a_run_is_named_after_the_report(tmp_path: Path, name: str) -> None:
-    path = export(tmp_path, {KERNELS: [kernel()]})
-    given = tmp_path / "in" / name
-    _ = folder_of(path, given) if "pqtdir" in name else shutil.copy(path, given)
-    assert ingest_paths(tmp_path, [given], run=None).file.run == "rank0"
-
-
-def test_an_export_and_a_database_of_nvprof_are_distinguished(tmp_path: Path) -> None:
-    other = tmp_path / "in" / "timeline.nvprof"
-    given = export(tmp_path, {KERNELS: [kernel()]})
-    with sqlite3.connect(other) as con:
-        con.execute("create table StringTable (_id_ INTEGER PRIMARY KEY, value TEXT)")
-        con.execute("create table CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL (_id_ INTEGER PRIMARY KEY, start INT, end INT)")
-    con.close()
-    lab = ingest_paths(tmp_path, [given, other], run=None)
-    assert [(file.path.name, file.format) for file in lab.report.files] == [
-        ("report.sqlite", "nsys"),
-        ("timeline.nvprof", "nvprof"),
-    ]
-
-
-def test_an_excerpt_without_texts_is_an_export_all_the_same(tmp_path: Path) -> None:
-    path = export(tmp_path, {KERNELS: [kernel()]})
-    with sqlite3.connect(path) as con:
-        con.execute("drop table StringIds")
-    con.close()
-    lab = ingest_paths(tmp_path, [path])
-    assert (lab.kernels, diagnostic_codes(lab)) == ([None], {"string_missing"})
+    assert ingest_export(tmp_path, **{KERNELS: [kernel()], "NVTX_EVENTS": [named]}).one("kernels")["rank"] == 5
 
 
 def test_a_call_that_appears_twice_is_one_call_and_another_event(tmp_path: Path) -> None:
@@ -656,13 +403,3 @@ def test_a_call_that_appears_twice_is_one_call_and_another_event(tmp_path: Path)
     assert [row["start_ns"] for row in lab.rows("api_calls")] == [901, 960, 961, 990]
     assert [(row["start_ns"], row["dur_ns"]) for row in lab.rows("other_events")] == [(900, 50)]
     assert ("call_twice" in lab.diagnostics(), lab.counts) == (True, (5, 5, 0))
-
-
-@pytest.mark.parametrize(("column", "name"), [("textId", "step"), ("text", "relu")])
-def test_a_column_of_a_folder_without_any_value_is_read(tmp_path: Path, column: str, name: str) -> None:
-    folder = folder_of(export(tmp_path, {"NVTX_EVENTS": [nvtx(textId=4)]}), tmp_path / "in" / "r_pqtdir")
-    file = folder / "NVTX_EVENTS.parquet"
-    rows = pq.read_table(file)
-    at = rows.schema.get_field_index(column)
-    pq.write_table(rows.set_column(at, column, pa.nulls(1)), file)
-    assert ingest_paths(tmp_path, [folder]).one("annotations")["name"] == name
