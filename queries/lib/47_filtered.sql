@@ -47,7 +47,7 @@ select
     w.id, k.run, k.source, k.rank, k.pid, k.device, w.correlation, w.external_id, 'kernel' as kind, w.graph_node, w.start_ns,
     w.end_ns, w.stream
 from query_table(works) as w
-join query_table(kinds) as k using (kind);
+join hint_small(kinds) as k using (kind);
 
 -- filtered_ops(of_run, of_rank): ops of the host, numbered. Those of the backward pass name the thread of their forward op.
 create or replace macro filtered_ops(of_run, of_rank) as table
