@@ -39,60 +39,44 @@ steps as materialized (
     select * from recorded_steps($run, null, $step_name) where step is not null and end_ns > start_ns
 ),
 lanes as materialized (
-    select
-        (row_number() over (order by run, rank, source, device))::integer as lane, run, source, rank, device, first_ns, last_ns
-    from (
-        select run, source, rank, device, min(start_ns) as first_ns, max(end_ns) as last_ns
-        from (
-            select run, source, rank, device, start_ns, end_ns from executions where has_valid_interval(start_ns, end_ns)
-            union all
-            select run, source, rank, device, start_ns, end_ns from cpu_layers where in_scope
-            union all
-            from scope_edge_rows('executions')
-        )
-        group by run, source, rank, device
-    )
+    from layer_lanes('executions', 'cpu_layers')
 ),
 spans as materialized (  -- of two processes of a rank the one that begins a step first
-    select lane, run, rank, null::bigint as step, first_ns as start_ns, last_ns as end_ns from lanes where not $by_step
-    union all
-    select l.lane, l.run, l.rank, s.step, min(s.start_ns), arg_min(s.end_ns, s.start_ns)
+    select l.lane, l.run, l.rank, s.step, min(s.start_ns) as start_ns, arg_min(s.end_ns, s.start_ns) as end_ns
     from steps as s
     join lanes as l on s.run = l.run and s.source = l.source and s.rank = l.rank
-    where $by_step
     group by l.lane, l.run, l.rank, s.step
 ),
-cuts as materialized (
-    from cuts_at('spans')
-),
-other_cpu_layers as (
-    from cpu_layers where not in_scope
-),
 work as (
-    from layer_rows('executions', 'lanes')
-    union all
-    select l.lane, w.layer, w.start_ns, w.end_ns
-    from cpu_layers as w
-    join hint_small('lanes') as l on w.run = l.run and w.source = l.source and w.rank = l.rank and l.device is null
-    where w.in_scope
-    union all
-    select lane, 3 + layer, start_ns, end_ns from out_of_scope_stretches('lanes', 'other_cpu_layers')
+    from lane_work('executions', 'cpu_layers', 'lanes')
 ),
-times as materialized (
-    from layer_times('work', 'cuts')
+counted as (
+    select s.run, s.rank, s.step, count(*) as kernels
+    from (
+        select l.lane, k.start_ns
+        from executions as k
+        join hint_small('lanes') as l
+            on k.run = l.run and k.source = l.source and k.rank = l.rank and k.device is not distinct from l.device
+        where k.part = 'kernel'
+    ) as k
+    asof join spans as s on k.lane = s.lane and k.start_ns >= s.start_ns
+    where k.start_ns < s.end_ns
+    group by s.run, s.rank, s.step
 ),
 spent as materialized (
     select
-        s.run, s.rank, s.step,
-        sum(s.end_ns - s.start_ns) as window_ns,
-        sum(coalesce(t.compute_ns, 0)) as compute_ns,
-        sum(coalesce(t.exposed_comm_ns, 0)) as communication_ns,
-        sum(coalesce(t.exposed_memory_ns, 0)) as copies_ns,
-        sum(coalesce(t.out_of_scope_ns, 0)) as out_of_scope_ns
-    from spans as s
-    join cuts as c on s.lane = c.lane and s.end_ns = c.at_ns
-    left join times as t on c.cell = t.cell and s.start_ns < s.end_ns
-    group by s.run, s.rank, s.step
+        run, rank, null::bigint as step, window_ns::hugeint as window_ns, compute_ns::hugeint as compute_ns,
+        communication_ns::hugeint as communication_ns, copies_ns::hugeint as copies_ns, out_of_scope_ns::hugeint as out_of_scope_ns,
+        kernels
+    from rank_layers
+    where matches(run, $run) and not $by_step
+    -- /// if by_step = true
+    union all
+    select s.*, c.kernels
+    from span_times('spans', 'work') as s
+    left join counted as c on s.run = c.run and s.rank = c.rank and s.step is not distinct from c.step
+    where $by_step
+    -- /// end
 ),
 waited as (
     select w.run, w.rank, case when $by_step then s.step end as step, sum(w.wait_ns) as wait_ns
@@ -106,18 +90,6 @@ kernels_of_lanes as (
     join hint_small('lanes') as l
         on k.run = l.run and k.source = l.source and k.rank = l.rank and k.device is not distinct from l.device
     where k.part = 'kernel'
-),
-counted as (
-    select run, rank, null::bigint as step, count(*) as kernels
-    from kernels_of_lanes
-    where start_ns >= first_ns and not $by_step
-    group by run, rank
-    union all
-    select s.run, s.rank, s.step, count(*)
-    from kernels_of_lanes as k
-    asof join spans as s on k.lane = s.lane and k.start_ns >= s.start_ns
-    where k.start_ns < s.end_ns and $by_step
-    group by s.run, s.rank, s.step
 ),
 peaks as (
     select run, rank, max(peak_bytes) as peak_bytes
@@ -151,7 +123,7 @@ terms as (
     union all
     select run, rank, step, 7, 'window', 'ns', window_ns from spent
     union all
-    select run, rank, step, 8, 'kernels', 'kernels', kernels from counted
+    select run, rank, step, 8, 'kernels', 'kernels', kernels from spent
     union all
     select run, rank, null, 9, 'memory peak', 'B', peak_bytes from peaks
 ),

@@ -172,3 +172,53 @@ select
     coalesce(sum(dur_ns) filter (layer = 4), 0) as idle_ns
 from _stretches
 group by lane, cell;
+
+-- layer_lanes(executions, cpu): the devices of ranks as lanes (lane, run, source, rank, device, first_ns, last_ns), with what ranks that
+-- communicate on the CPU do as a lane without a device. `executions` are as of layer_rows(), `cpu` as of cpu_layers.
+create or replace macro layer_lanes(executions, cpu) as table
+select (row_number() over (order by run, rank, source, device))::integer as lane, run, source, rank, device, first_ns, last_ns
+from (
+    select run, source, rank, device, min(start_ns) as first_ns, max(end_ns) as last_ns
+    from (
+        select run, source, rank, device, start_ns, end_ns from query_table(executions) where has_valid_interval(start_ns, end_ns)
+        union all
+        select run, source, rank, device, start_ns, end_ns from query_table(cpu) where in_scope
+        union all
+        from scope_edge_rows(executions)
+    )
+    group by run, source, rank, device
+);
+
+-- lane_work(executions, cpu, lanes): the rows of layer_rows() and those of `cpu`.
+create or replace macro lane_work(executions, cpu, lanes) as table
+with _other_cpu as (
+    from query_table(cpu) where not in_scope
+)
+from layer_rows(executions, lanes)
+union all
+select l.lane, w.layer, w.start_ns, w.end_ns
+from query_table(cpu) as w
+join hint_small(lanes) as l on w.run = l.run and w.source = l.source and w.rank = l.rank and l.device is null
+where w.in_scope
+union all
+select lane, 3 + layer, start_ns, end_ns from out_of_scope_stretches(lanes, '_other_cpu');
+
+-- span_times(spans, work): layer_times() of spans (lane, run, rank, step, start_ns, end_ns), added up by run, rank and step.
+create or replace macro span_times(spans, work) as table
+with _cuts as materialized (
+    from cuts_at(spans)
+),
+_times as materialized (
+    from layer_times(work, '_cuts')
+)
+select
+    s.run, s.rank, s.step,
+    sum(s.end_ns - s.start_ns) as window_ns,
+    sum(coalesce(t.compute_ns, 0)) as compute_ns,
+    sum(coalesce(t.exposed_comm_ns, 0)) as communication_ns,
+    sum(coalesce(t.exposed_memory_ns, 0)) as copies_ns,
+    sum(coalesce(t.out_of_scope_ns, 0)) as out_of_scope_ns
+from query_table(spans) as s
+join _cuts as c on s.lane = c.lane and s.end_ns = c.at_ns
+left join _times as t on c.cell = t.cell and s.start_ns < s.end_ns
+group by s.run, s.rank, s.step;

@@ -43,7 +43,12 @@ def test_an_idle_block_yields_no_row(query: spec.Query, memory: MemoryStore) -> 
     names = {block.name for block in list_blocks(query.sql)}
     listed = [case for case in cases.CASES if case.parent == cases.FOLDER / query.name]
     memory.filled(cases.tables(next(case for case in listed if names & cases.params(case).keys())))
-    choices = [(param.name, choice) for param in query.params if param.name in names for choice in param.choices]
+    choices = [
+        (param.name, choice)
+        for param in query.params
+        if param.name in names
+        for choice in param.choices or (False, True)
+    ]
     for name, choice in choices:
         pruned = memory.run_query(query, {name: choice})
         whole = execution.fetch_table(memory.con, query.sql.rstrip(";"), execute.bind(query, {name: choice}))

@@ -309,7 +309,9 @@ def prune_blocks(sql: str, values: Mapping[str, object]) -> str:
 
     def prune(match: re.Match[str]) -> str:
         block = _parse_block(match)
-        return match[0] if values.get(block.name) in block.values else "\n" * match[0].count("\n")
+        value = values.get(block.name)
+        text = str(value).lower() if isinstance(value, bool) else value
+        return match[0] if text in block.values else "\n" * match[0].count("\n")
 
     return _BLOCK.sub(prune, sql)
 
@@ -319,7 +321,7 @@ def _parse_block(match: re.Match[str]) -> Block:
 
 
 def _check_blocks(params: tuple[Param, ...], sql: str) -> None:
-    choices = {param.name: param.choices for param in params}
+    choices = {param.name: ("false", "true") if param.type == "flag" else param.choices for param in params}
     for block in list_blocks(sql):
         if not block.values or not set(block.values) <= set(choices.get(block.name, ())):
             raise _HeaderError(

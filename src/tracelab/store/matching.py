@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
-from tracelab.store import computed_tables, rollups, session, shared_relations
+from tracelab.store import computed_tables, rollups, session
+
+_RELATIONS = "collective_waits, cpu_layers, launched_work"
+"""The shared relations of communication, with those that they read."""
 
 
 def match_ranks(store: Path, run: str, sources: int) -> bool:
@@ -12,9 +15,8 @@ def match_ranks(store: Path, run: str, sources: int) -> bool:
     its critical path. False where the run has other sources, or ranks that do not wait for each other. Raises
     TracelabError where memory does not suffice.
     """
-    names = "\n".join(shared_relations.list_readers("communication_kernels"))
     read = "\n".join(text for each in computed_tables.condensed_computations() for text in each.texts.values())
-    con = session.connect(store, referenced=f"{names}\n{read}", read_runs=[run])
+    con = session.connect(store, referenced=f"{_RELATIONS}\n{read}", read_runs=[run])
     try:
         stored = rollups.list_runs(con, [run])
         if [each.sources for each in stored] != [sources]:
@@ -22,7 +24,7 @@ def match_ranks(store: Path, run: str, sources: int) -> bool:
         computed_tables.provide(con, "matched_collectives", {"run": run})
         if con.execute("select 1 from matched_collectives limit 1").fetchone() is None:
             return False
-        computed_tables.provide(con, names, {"run": run})
+        computed_tables.provide(con, _RELATIONS, {"run": run})
         computed_tables.keep_condensed(con, run)
     finally:
         con.close()

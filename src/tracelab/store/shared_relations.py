@@ -41,11 +41,6 @@ def named(text: str) -> list[str]:
     return list(wanted)
 
 
-def list_readers(relation: str) -> list[str]:
-    """Return the names of a shared relation and of those that read it."""
-    return [name for name in _definitions() if relation in named(name)]
-
-
 def definitions(text: str) -> list[str]:
     """Return the SQL of the shared relations that a text needs."""
     return [_definitions()[name] for name in named(text)]
