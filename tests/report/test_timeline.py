@@ -212,6 +212,7 @@ def test_paper_has_the_runs_that_lose_most_and_counts_the_other_runs_and_devices
     chromium.run("dispatchEvent(new Event('beforeprint'))")
     visible = "[...document.querySelectorAll('{}')].filter((each) => each.offsetHeight).map((each) => each.textContent)"
     assert chromium.run(visible.format(".timeline > h4")) == ["c", "d"]
+    assert chromium.run("getComputedStyle(document.getElementById('timeline')).display") == "block"
     assert len(chromium.run(visible.format(".timeline-band"))) == 7
     assert chromium.run(visible.format(".paper")) == ["3 more timelines are in the file."]
     chromium.run("(pick => { pick.hidden = true })(document.querySelector('.paper[data-all]'))")
