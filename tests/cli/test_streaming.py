@@ -130,7 +130,7 @@ def test_a_query_file_that_fails_late_is_named(run: Run, tmp_path: Path) -> None
 def test_a_late_error_of_duckdb_has_its_class() -> None:
     with duckdb.connect() as con:
         late = "case when range = 1999999 then 'x' else '1' end"
-        answer = execution.Answer(con.sql(f"select ({late})::int as n from range(2000000)"))
+        answer = execution.start_relation(con.sql(f"select ({late})::int as n from range(2000000)"))
         with pytest.raises(duckdb.ConversionException, match="Could not convert string 'x'"):
             answer.read_all()
 

@@ -45,11 +45,16 @@ def run(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Value
 
 
 def start(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Value]) -> execution.Answer:
-    """Start a query on a session; its rows are computed when they are read."""
+    """Start a query on a session; its rows are computed when they are read, or at once on a small store."""
     bound, sql = _prepare(con, query, values)
-    relation = _bind_sql(con, sql, _select_used(sql, bound))
-    _check_columns(query, relation.columns)
-    answer = execution.Answer(relation)
+    if execution.has_few_rows(con):  # a relation is bound twice, which takes longer than its rows do
+        reader = execution.fetch_table(con, sql, _select_used(sql, bound)).to_reader(execution.BATCH_ROWS)
+        _check_columns(query, reader.schema.names)
+        answer = execution.Answer(reader)
+    else:
+        relation = _bind_sql(con, sql, _select_used(sql, bound))
+        _check_columns(query, relation.columns)
+        answer = execution.start_relation(relation)
     if answer.is_empty:
         _explain_empty(con, query, bound, values)
     return answer

@@ -72,6 +72,7 @@ def connect(
     execution.check_memory_limit(memory_limit)
     names = None if referenced is None else referenced.lower()
     with session.connect(store, comments=names is None, referenced=names, alignment=alignment, mask=mask) as con:
+        execution.plan_for_any_rows(con)
         execution.limit_memory(con, memory_limit)
         _lock_down(con, store)
         with integrity.explain_read_errors(store):
@@ -117,7 +118,7 @@ def stream(
 
     def start() -> execution.Answer:
         provide_computed(con, text)
-        return execution.Answer(con.sql(statement, params=params))
+        return execution.start_relation(con.sql(statement, params=params))
 
     with execution.stream(con, start, timeout_s) as rows:
         yield rows

@@ -24,6 +24,9 @@ _CHECKPOINT = re.compile(r"(?P<number>\d{10})\.state\.json")
 _FRESH_S = 60.0
 """A snapshot that is older is read anew before it is added to: its next commits may be folded into a checkpoint."""
 
+SMALL_BYTES = 1_000_000
+"""The size of all traces of a small store together: some 10,000 events, or 100,000 where they are compressed."""
+
 RESERVED_S = 24 * 3600.0
 """How long a name of a run stays reserved at most."""
 
@@ -208,6 +211,16 @@ class Snapshot:
     def runs(self) -> set[str]:
         """The names of all runs."""
         return {run for run, _ in self.parts}
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the traces are known to be small, all together."""
+        total = 0
+        for part in self.parts.values():
+            for size in part.sizes:
+                if size is None or (total := total + size) > SMALL_BYTES:
+                    return False
+        return True
 
     def parts_with(self, source: str) -> list[Part]:
         """Return the parts that hold a source."""

@@ -13,7 +13,7 @@ import duckdb
 from tracelab import computations, schema, table_lookup, temp_folders
 from tracelab.errors import NoDataError
 from tracelab.resources import QUERIES
-from tracelab.store import integrity, rules, shared_relations
+from tracelab.store import execution, integrity, rules, shared_relations
 from tracelab.store.commit_log import Snapshot
 
 if TYPE_CHECKING:
@@ -95,7 +95,11 @@ def connect(  # noqa: PLR0913  one for each choice of a session
     def open_once() -> duckdb.DuckDBPyConnection:
         con = open_duckdb()
         with integrity.explain_read_errors(store):
-            rows, beside = _open_rows(store, alignment=alignment, runs=runs, read_runs=read_runs, mask=mask)
+            snapshot = list_parts(store, runs if read_runs is None else read_runs)
+            if snapshot.is_small:
+                execution.plan_for_few_rows(con)
+            stored = ParquetRows(store.resolve(), snapshot, runs if read_runs is None else read_runs)
+            rows, beside = _open_rows(stored, alignment=alignment, runs=runs, mask=mask)
             texts = _session_sql(rows, beside, store, comments=comments, referenced=referenced, mask=mask)
             run_statements(con, *texts.views)
             create_library(con, texts.library)
@@ -147,23 +151,20 @@ def init_sql(store: Path, alignment: "Alignment | None" = None, mask: "RowMask |
     The views list the files that are in the store now: render it again after an ingest.
     """
     with integrity.explain_read_errors(store):
-        rows, beside = _open_rows(store, alignment=alignment, mask=mask)
+        stored = ParquetRows(store.resolve(), list_parts(store))
+        rows, beside = _open_rows(stored, alignment=alignment, mask=mask)
         texts = _session_sql(rows, beside, store, comments=True, referenced=None, mask=mask)
     return "\n\n".join((*texts.views, *texts.library, *texts.window)) + "\n"
 
 
 def _open_rows(
-    store: Path,
+    stored: "ParquetRows",
     *,
     alignment: "Alignment | None",
     runs: Sequence[str] | None = None,
-    read_runs: Collection[str] | None = None,
     mask: "RowMask | None",
 ) -> "tuple[StoredRows, dict[str, StoredRows]]":
-    """Check a store; return the rows of a session, and those beside a scope by the prefix of their views."""
-    if read_runs is None and runs is not None:
-        read_runs = runs
-    stored = ParquetRows(store.resolve(), list_parts(store, read_runs), read_runs)
+    """Return the rows of a session, and those beside a scope by the prefix of their views."""
     if mask is None:
         return _place_rows(stored, alignment, runs), {}
     from tracelab.store.scope.row_mask import LeftOutRows, MaskedRows
@@ -237,8 +238,7 @@ def open_duckdb() -> duckdb.DuckDBPyConnection:
             "autoload_known_extensions": "false",
             # Else what a query has freed stays with the process, beside the arrays of a computed table.
             "allocator_background_threads": "true",
-            # DuckDB 2.0 takes a fifth of the time to plan a query for this pass, which gains these queries nothing.
-            "disabled_optimizers": "projection_pullup",
+            "disabled_optimizers": execution.NEEDLESS_PASSES,
             # Created on demand, one for each connection; the default is .tmp in the current folder.
             "temp_directory": str(temp_folders.new_path("spill")),
         },
