@@ -1,38 +1,18 @@
-"""Find tables by name, stored or computed: those that a SQL text names, and what their rows and columns mean."""
+"""Find tables by name, stored or computed, and what their rows and columns mean."""
 
-import re
+from itertools import chain
 from operator import attrgetter
 
 import pyarrow as pa
 
 from tracelab import computations, schema
 from tracelab.errors import UsageError, suggest_name
-from tracelab.resources import QUERIES
 
-COMPUTED_TABLES: dict[str, computations.ComputedTable] = {
-    table.name: table for each in computations.COMPUTATIONS for table in each.tables
-}
+_COMPUTED = tuple(chain.from_iterable(map(attrgetter("tables"), computations.COMPUTATIONS)))
+COMPUTED_TABLES: dict[str, computations.ComputedTable] = dict(
+    zip(map(attrgetter("name"), _COMPUTED), _COMPUTED, strict=True)
+)
 """Every computed table by its name."""
-
-
-SHARED_RELATIONS = frozenset(map(attrgetter("stem"), (QUERIES / "shared").glob("*.sql")))
-"""The names of relations that several queries read: see `tracelab.store.shared_relations`."""
-
-
-def names_computed(text: str) -> bool:
-    """Return whether a SQL text names a computed table or a shared relation, which a session makes before it runs."""
-    return not words_of(text).isdisjoint(COMPUTED_TABLES.keys() | SHARED_RELATIONS)
-
-
-def named_computations(text: str) -> list[computations.Computation]:
-    """Return the computations whose tables a SQL text names, in any case."""
-    words = words_of(text)
-    return [each for each in computations.COMPUTATIONS if any(table.name in words for table in each.tables)]
-
-
-def words_of(text: str) -> set[str]:
-    """Return the words of a SQL text in lower case, among them the names of the tables that it reads."""
-    return set(re.findall(r"\w+", text.lower()))
 
 
 def describe_tables(name: str | None = None) -> pa.Table:

@@ -9,7 +9,7 @@ from tracelab.cli import main
 from tracelab.client import Lab
 from tracelab.errors import TracelabError
 from tracelab.ingest import pipeline
-from tracelab.store import matching, shared_relations
+from tracelab.store import commit_log, matching, shared_relations
 
 RANKS = sorted((Path(__file__).parents[2] / "data" / "generated" / "generated-4rank-ddp").glob("rank*.json.gz"))
 
@@ -18,6 +18,7 @@ RANKS = sorted((Path(__file__).parents[2] / "data" / "generated" / "generated-4r
 def _small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "_LEAST_MATCHED_KERNELS", 1)
     monkeypatch.setattr(shared_relations, "LEAST_KEPT_ROWS", 1)
+    monkeypatch.setattr(commit_log, "SMALL_BYTES", 0)
 
 
 def answer(store: Path, name: str) -> list[dict[str, object]]:

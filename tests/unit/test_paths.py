@@ -13,7 +13,6 @@ from hypothesis import example, given
 from tests.memory import MemoryStore
 from tests.properties import examples
 from tests.ranks import kernel, note
-from tracelab import table_lookup
 from tracelab.errors import UsageError
 from tracelab.paths.chosen_rows import SHORT_GAP_NS
 from tracelab.paths.columns import array_memory
@@ -26,6 +25,7 @@ from tracelab.paths.walk import NodePath, Window, divide_path, find_path, whole_
 from tracelab.paths.windows import find_windows, start_within, walk_windows
 from tracelab.paths.work import ChangedWork, own_times
 from tracelab.query.library import library
+from tracelab.store import shared_relations
 
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -158,7 +158,7 @@ def test_the_stretches_of_a_path_fill_its_window_whatever_the_rows_are(memory: M
 
 
 def read_relations(memory: MemoryStore) -> Relations:
-    (computation,) = table_lookup.named_computations("what_if_runs")
+    (computation,) = shared_relations.named_computations("what_if_runs")
     return memory.read_relations(computation, computation.params | {"run": "r"})
 
 

@@ -13,7 +13,7 @@ from duckdb import DuckDBPyConnection
 
 from tests.build import Rows, build_store
 from tests.memory import MemoryStore
-from tracelab import schema, table_lookup
+from tracelab import schema
 from tracelab.cli import COMMANDS
 from tracelab.client import Lab
 from tracelab.errors import NoDataError, UsageError
@@ -21,7 +21,7 @@ from tracelab.query import execute, library, spec
 from tracelab.report.costs import matching_rows_sql
 from tracelab.report.document import SECTIONS
 from tracelab.report.windows import ensure_windows
-from tracelab.store import computed_tables, execution, session
+from tracelab.store import computed_tables, execution, session, shared_relations
 
 VARIANTS = [each for tools in library.variants().values() for each in tools.values() if " --like " in each.name]
 QUERIES = sorted([*library.library().values(), *VARIANTS], key=lambda each: each.name)
@@ -161,7 +161,7 @@ def test_answer_is_what_the_header_promises(query: spec.Query, rows: MemoryStore
     empty = execution.fetch_table(rows.con, query.sql, execute.bind(query, _nothing(query)))
     assert (empty.num_rows, empty.schema) == (0, answer.schema), "no row matches, and the answer differs in more"
     _check_report_rules(rows.con, query, empty)
-    if table_lookup.named_computations(query.sql):
+    if shared_relations.named_computations(query.sql):
         computed_tables.provide(other, query.sql, execute.bind(query, values))
     rendered = execution.fetch_table(other, execute.render_sql(query, values))
     assert rendered.to_pylist() == answer.to_pylist(), "another client has another answer"

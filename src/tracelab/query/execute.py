@@ -6,6 +6,7 @@ import fnmatch
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from keyword import iskeyword
 
 import duckdb
@@ -15,8 +16,7 @@ from tracelab.errors import NoDataError, TracelabError, UsageError, suggest_clos
 from tracelab.output.spans import format_spans
 from tracelab.query.spec import PARAMETER, Hint, Param, Query, Value, prune_blocks
 from tracelab.schema import BY_NAME
-from tracelab.store import execution, session
-from tracelab.table_lookup import names_computed
+from tracelab.store import execution, session, shared_relations
 
 CAPTURES_PARAM = "captures_from"
 """The parameter that names the run with the captures of graphs; without it a query of one run reads no other."""
@@ -68,10 +68,21 @@ def _prepare(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, 
     _check_needs(con, query, bound)
     _check_run_count(con, query, bound)
     sql = prune_blocks(query.sql, bound).rstrip(";")
-    if names_computed(sql):
+    if shared_relations.named_computations(sql):
         from tracelab.store import computed_tables
 
         computed_tables.provide(con, sql, bound)
+    elif shared_relations.names_computed(sql):
+        from tracelab.store import kept_relations
+
+        run, rank = bound.get("run"), bound.get("rank")
+        shared_relations.provide(
+            con,
+            sql,
+            None if run is None else [str(run)],
+            partial(kept_relations.open_kept, con),
+            None if rank is None else int(rank),
+        )
     return bound, sql
 
 
@@ -155,9 +166,7 @@ def render_sql(query: Query, values: Mapping[str, Value]) -> str:
 
     prose = "".join(f"-- {line}".rstrip() + "\n" for line in query.prose.splitlines())
     sql = prune_blocks(query.sql, bound)
-    if names_computed(sql):
-        from tracelab.store import shared_relations
-
+    if shared_relations.names_computed(sql):
         sql = shared_relations.write_into(sql)
     return prose + PARAMETER.sub(literal, sql).rstrip(";") + ";\n"
 

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pyarrow as pa
 
-from tracelab import table_lookup
 from tracelab.errors import UsageError
-from tracelab.store import execution, integrity, session
+from tracelab.store import execution, integrity, session, shared_relations
 
 if TYPE_CHECKING:
     from tracelab.store.alignment import Alignment
@@ -126,7 +125,7 @@ def stream(
 
 def provide_computed(con: duckdb.DuckDBPyConnection, text: str) -> None:
     """Compute the computed tables that a checked text names."""
-    if table_lookup.names_computed(text):
+    if shared_relations.names_computed(text):
         from tracelab.store import computed_tables
 
         computed_tables.provide(con, text)

@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from tracelab import computations, table_lookup
+from tracelab import computations
 from tracelab.errors import TracelabError, UsageError
 from tracelab.paths.columns import array_memory, nullable_column
 from tracelab.store import execution, kept_relations, rollups, session, shared_relations
@@ -46,9 +46,9 @@ def provide(
     shared_relations.provide(
         con, text, wanted, partial(kept_relations.open_kept, con), None if rank is None else int(rank)
     )
-    for computation in table_lookup.named_computations(text):
+    for computation in shared_relations.named_computations(text):
         params = {name: (values or {}).get(name, default) for name, default in computation.params.items()}
-        named = [table.name for table in computation.tables if table.name in table_lookup.words_of(text)]
+        named = [table.name for table in computation.tables if table.name in shared_relations.words_of(text)]
         if computation.refused_scope is not None and session.scoped_tables(con) is not None:
             raise UsageError(computation.refused_scope)
         with COMPUTING:
@@ -234,7 +234,7 @@ def _read_relations(
     """
     cursors = {name: con.cursor() for name in relations}
     reads: dict[str, Future[pa.Table]] = {}
-    of_computed = [name for name, sql in relations.items() if table_lookup.names_computed(sql)]
+    of_computed = [name for name, sql in relations.items() if shared_relations.names_computed(sql)]
     with ThreadPoolExecutor(_READERS) as pool:
 
         def start(names: Iterable[str]) -> None:

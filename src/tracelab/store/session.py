@@ -201,7 +201,9 @@ def _session_sql(
 ) -> "SessionSql":
     library = render_library(store.resolve(), absent=_list_absent(rows, mask))
     if mask is not None and referenced is not None:
-        scope = [sql for each in table_lookup.named_computations(referenced) for sql in each.scope_relations.values()]
+        scope = [
+            sql for each in shared_relations.named_computations(referenced) for sql in each.scope_relations.values()
+        ]
         referenced = "\n".join([referenced, *scope])
     texts = render_session(rows, library, beside=beside, comments=comments, referenced=referenced)
     return texts if mask is None else SessionSql([mask.render(), *texts.views], texts.library, [mask.render_window()])
@@ -399,7 +401,7 @@ def render_session(
     words = None
     computed = list(table_lookup.COMPUTED_TABLES.values())
     if referenced is not None:
-        computed = [table for each in table_lookup.named_computations(referenced) for table in each.tables]
+        computed = [table for each in shared_relations.named_computations(referenced) for table in each.tables]
         library, words = _narrow(library, referenced, has_kept=_is_plain(stored))
         tables = _named_tables(words)
     views = [*(_create_view(stored, table) for table in tables), *map(_create_placeholder, computed)]
@@ -431,7 +433,7 @@ def _narrow(library: Sequence[str], referenced: str, *, has_kept: bool = False) 
     With `has_kept`, sessions of their own compute the tables that the store keeps: this one needs only `sources`.
     """
     texts = "\n".join([referenced, *_relation_texts(referenced, has_kept=has_kept)])
-    if table_lookup.names_computed(texts):
+    if shared_relations.names_computed(texts):
         texts = "\n".join([texts, "sources", *shared_relations.definitions(texts)])
     required = _required_definitions(library, texts)
     names = frozenset(_WORD.findall(texts)).union(*(each.references for each in required))
@@ -441,7 +443,7 @@ def _narrow(library: Sequence[str], referenced: str, *, has_kept: bool = False) 
 def _relation_texts(referenced: str, *, has_kept: bool) -> list[str]:
     """Return the relations of the computed tables that a text names, and of those that these rest on."""
     texts = []
-    for each in table_lookup.named_computations(referenced):
+    for each in shared_relations.named_computations(referenced):
         relations = ["sources"] if each.kept and has_kept else list(each.texts.values())
         texts += [*relations, *_relation_texts("\n".join(relations), has_kept=has_kept)]
     return texts

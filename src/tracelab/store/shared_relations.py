@@ -16,8 +16,9 @@ from typing import Protocol
 import duckdb
 import pyarrow as pa
 
-from tracelab import table_lookup
+from tracelab import computations
 from tracelab.resources import QUERIES
+from tracelab.store import execution
 
 SCHEMA = "computed"
 """The schema of a session whose tables hold what was computed in it."""
@@ -33,10 +34,26 @@ _ACTIVITY = "gpu_activity"
 _WITH = re.compile(r"\s*with\s+(?=\w+\s+as\b)", re.IGNORECASE)
 
 
+def names_computed(text: str) -> bool:
+    """Return whether a SQL text names a computed table or a shared relation, which a session makes before it runs."""
+    return bool(named_computations(text)) or not words_of(text).isdisjoint(_definitions())
+
+
+def named_computations(text: str) -> list[computations.Computation]:
+    """Return the computations whose tables a SQL text names, in any case."""
+    words = words_of(text)
+    return [each for each in computations.COMPUTATIONS if any(table.name in words for table in each.tables)]
+
+
+def words_of(text: str) -> set[str]:
+    """Return the words of a SQL text in lower case, among them the names of the tables that it reads."""
+    return set(re.findall(r"\w+", text.lower()))
+
+
 def named(text: str) -> list[str]:
     """Return the shared relations that a SQL text names, and those that these read, each after what it reads."""
     wanted: dict[str, None] = {}
-    for name in sorted(table_lookup.words_of(text) & _definitions().keys()):
+    for name in sorted(words_of(text) & _definitions().keys()):
         wanted |= dict.fromkeys([*named(_definitions()[name]), name])
     return list(wanted)
 
@@ -79,10 +96,10 @@ def provide(
 
     Those of large runs are taken from what the store keeps, and kept there once they are computed.
     """
-    names = sorted(table_lookup.words_of(text) & _definitions().keys())
+    names = sorted(words_of(text) & _definitions().keys())
     if not names:
         return
-    kept = open_kept() if open_kept else None
+    kept = open_kept() if open_kept and not execution.has_few_rows(con) else None
     if runs is None and kept is not None and len(kept.keys) == 1:
         runs = list(kept.keys)
     with COMPUTING:
@@ -106,7 +123,7 @@ def _provide_one(con: duckdb.DuckDBPyConnection, name: str, part: _Part, kept: K
     else:
         part = whole
     if source is None:
-        for read in sorted(table_lookup.words_of(_definitions()[name]) & _definitions().keys()):
+        for read in sorted(words_of(_definitions()[name]) & _definitions().keys()):
             _provide_one(con, read, part, kept)
         source = _compute(con, name, part)
         _keep(con, name, part, kept)
@@ -181,7 +198,7 @@ def _keep(con: duckdb.DuckDBPyConnection, name: str, part: _Part, kept: Kept | N
         return
     tables = [source for each in named(name) if (source := _find_stored(con, each, part))]
     rows = [int(con.execute(f"select count(*) from {table}").fetchall()[0][0]) for table in tables]
-    if _ACTIVITY in table_lookup.words_of(_definitions()[name]):
+    if _ACTIVITY in words_of(_definitions()[name]):
         rows += con.execute(f"select count(*) from {_ACTIVITY} where run = ?", [run]).fetchall()[0]
     if max(rows, default=0) >= LEAST_KEPT_ROWS:
         table = f"{SCHEMA}.{_table(name, part)}"
