@@ -67,6 +67,18 @@ def _prepare(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, 
     _check_run_names(con, query, bound)
     _check_needs(con, query, bound)
     _check_run_count(con, query, bound)
+    return bound, _provide_tables(con, query, bound)
+
+
+def fetch_unchecked(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Value]) -> pa.Table:
+    """Return the rows of a query as it stands, be it that the store cannot answer it and has none."""
+    bound = bind(query, values)
+    sql = _provide_tables(con, query, bound)
+    return execution.fetch_table(con, sql, _select_used(sql, bound))
+
+
+def _provide_tables(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[str, Value]) -> str:
+    """Compute the tables that a query reads, and return its SQL."""
     sql = prune_blocks(query.sql, bound).rstrip(";")
     if shared_relations.named_computations(sql):
         from tracelab.store import computed_tables
@@ -83,7 +95,7 @@ def _prepare(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, 
             partial(kept_relations.open_kept, con),
             None if rank is None else int(rank),
         )
-    return bound, sql
+    return sql
 
 
 def _explain_empty(

@@ -133,7 +133,7 @@ def _run_query(con: duckdb.DuckDBPyConnection, name: str, call: QueryCall, runs:
     values = dict(call.values)
     if any(param.name == "run" for param in query.params) and len(runs) < 2:  # noqa: PLR2004  only one, or none
         values["run"] = runs[0] if runs else ""
-    result = execution.fetch_table(con, query.sql.rstrip(";"), execute.bind(query, values))
+    result = execute.fetch_unchecked(con, query, values)
     if "run" in result.column_names:
         con.register("unfiltered", result)
         result = execution.fetch_table(con, "from unfiltered where run in (select run from fitting)")
