@@ -103,7 +103,7 @@ def _ask(con: duckdb.DuckDBPyConnection, tables: Tables, **asked: dict[str, spec
         )
         con.execute(f"create or replace view {name} as select {columns} from {name}_rows")
     return {
-        name: con.sql(each.sql, params=execute.bind(each, values)).to_arrow_table().to_pylist()
+        name: execute.fetch_unchecked(con, each, values).to_pylist()
         for name, values in asked.items()
         for each in [library.find(name)]
     }
