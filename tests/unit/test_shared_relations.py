@@ -1,5 +1,6 @@
 """A session makes the relations that several queries read once for a run; other clients get them as CTEs."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from tests.build import build_store
 from tests.ranks import kernel
 from tracelab.client import Lab
 from tracelab.query import execute, library
+from tracelab.resources import QUERIES
 from tracelab.sql import sandbox, temp_objects
 from tracelab.store import computed_tables, session, shared_relations
 
@@ -108,3 +110,13 @@ def test_a_query_of_one_rank_computes_no_other_rank_unless_the_session_has_all(l
         assert [(row["rank"], row["window_ns"], row["comm_ns"]) for row in everything[:1]] == [(0, 600, 200)]
         assert answer(rank=0) == everything[:1]
         assert count_rows() == [1, 2]
+
+
+def test_no_query_or_macro_calls_a_part_of_its_own_as_a_shared_relation() -> None:
+    """A word of its text would have the relation computed for nothing."""
+    part = re.compile(r"(?:^with (?:recursive )?|^)(\w+) as (?:not )?(?:materialized )?\(", re.MULTILINE)
+    files = [path for path in QUERIES.rglob("*.sql") if path.parent.name != "shared"]
+    named = {path.name: set(part.findall(path.read_text(encoding="utf-8"))) for path in files}
+    assert len(named["straggler_causes.sql"]) > 40
+    shared = {path.stem for path in (QUERIES / "shared").glob("*.sql")}
+    assert {name: found for name, parts in named.items() if (found := parts & shared)} == {}
