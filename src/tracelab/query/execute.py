@@ -71,7 +71,7 @@ def _prepare(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, 
 
 
 def fetch_unchecked(con: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Value]) -> pa.Table:
-    """Return the rows of a query as it stands, be it that the store cannot answer it and has none."""
+    """Return the rows of a query, also where the store cannot answer it: then there are none."""
     bound = bind(query, values)
     sql = _provide_tables(con, query, bound)
     return execution.fetch_table(con, sql, _select_used(sql, bound))
