@@ -17,11 +17,10 @@ from hypothesis import settings
 
 from tests import allocator, properties, rights
 from tests.fork_server import ForkServer
-from tests.kept_library import KeptLibraries
 from tests.memory import MemoryStore
 from tracelab.collect.process import launch
 from tracelab.collect.program import process as program_process
-from tracelab.store import files, session
+from tracelab.store import files
 
 _SLOW = (
     *("collect/test_option_pairs.py", "readers/test_kineto_corpus.py", "collect/test_program_runs.py", "study/"),
@@ -130,19 +129,24 @@ def _one_thread() -> Iterator[None]:
         yield
 
 
+def _shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder that all processes of this test run share."""
+    folder = tmp_path_factory.getbasetemp()
+    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+
 @pytest.fixture(scope="session", autouse=True)
-def _kept_libraries(_one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Define the macros of full sessions once in a process, and copy them from then on."""
+def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Give this test run a cache of its own, which the commands that tests start use, too."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session, "create_library", KeptLibraries(tmp_path_factory.mktemp("libraries")).create)
+        patch.setenv("XDG_CACHE_HOME", str(_shared_folder(tmp_path_factory) / "cache"))
         yield
 
 
 @pytest.fixture(scope="session")
 def shared_stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the stores that all processes of this test run share."""
-    folder = tmp_path_factory.getbasetemp()
-    return (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "stores"
+    return _shared_folder(tmp_path_factory) / "stores"
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ class MemoryStore:
             self.con.execute(f"create table stored_{table.name} ({columns})")
         texts = session.render_session(_MemoryRows(), session.render_library(Path()))
         session.run_statements(self.con, *texts.views)
-        session.create_library(self.con, texts.library)
+        session.create_library(self.con, texts)
         self.con.execute("set enable_progress_bar = false").fetchall()
 
     def filled(self, tables: Mapping[str, Rows]) -> Self:

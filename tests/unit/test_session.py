@@ -152,6 +152,13 @@ def whole(kept: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         yield con
 
 
+@pytest.fixture
+def _no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let sessions define their macros, so that they have only those that they need."""
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
+
+
+@pytest.mark.usefixtures("_no_cache")
 def test_a_column_with_the_name_of_a_view_or_macro_brings_neither_into_a_session(kept: Path) -> None:
     with session.connect(kept, referenced="select sweep, layout_of from kernel_classes") as con:
         defined = con.execute("select function_name from duckdb_functions() where not internal").fetchall()
@@ -169,6 +176,7 @@ def test_init_sql_gives_another_client_the_same(tmp_path: Path) -> None:
         assert con.execute("select busy_ns from busy('kernels')").fetchall() == [(10,)]
 
 
+@pytest.mark.usefixtures("_no_cache")
 @pytest.mark.parametrize("each", library.library().values(), ids=lambda each: each.name)
 def test_a_session_has_all_that_a_query_needs_and_no_more(
     each: spec.Query, kept: Path, whole: duckdb.DuckDBPyConnection

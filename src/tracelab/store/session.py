@@ -1,8 +1,11 @@
 """Open a store as DuckDB views and macros, through one SQL text that works in every DuckDB client."""
 
+import hashlib
+import os
 import re
+import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -54,6 +57,8 @@ SCOPE = "scope"
 """The schema of what a scope adds to a session."""
 RECORDED = f"{SCOPE}.recorded"
 """A macro: the tables of which a scope has chosen rows, be it none."""
+MOST_LIBRARIES = 24
+"""Libraries in the user's cache: one for each set of rules, and others for each version of tracelab and of DuckDB."""
 _DEFINITION = re.compile(r"^create or replace (macro|view) (\w+)", re.MULTILINE)
 _COMMENT = re.compile(r"^comment on (?:view|column) (\w+).*$", re.MULTILINE)
 _PROSE = re.compile(r"^\s*--.*\n|^comment on .*\n", re.MULTILINE)
@@ -102,7 +107,7 @@ def connect(  # noqa: PLR0913  one for each choice of a session
             rows, beside = _open_rows(stored, alignment=alignment, runs=runs, mask=mask)
             texts = _session_sql(rows, beside, store, comments=comments, referenced=referenced, mask=mask)
             run_statements(con, *texts.views)
-            create_library(con, texts.library)
+            create_library(con, texts)
             run_statements(con, *texts.window)
             for table in numbered:
                 run_statements(con, _create_numbered_view(rows, schema.BY_NAME[table]))
@@ -206,7 +211,9 @@ def _session_sql(
         ]
         referenced = "\n".join([referenced, *scope])
     texts = render_session(rows, library, beside=beside, comments=comments, referenced=referenced)
-    return texts if mask is None else SessionSql([mask.render(), *texts.views], texts.library, [mask.render_window()])
+    if mask is None:
+        return texts
+    return replace(texts, views=[mask.render(), *texts.views], window=[mask.render_window()])
 
 
 def _list_absent(rows: "StoredRows", mask: "RowMask | None") -> list[str]:
@@ -214,9 +221,59 @@ def _list_absent(rows: "StoredRows", mask: "RowMask | None") -> list[str]:
     return [name for name in _list_replaced() if (mask is None if name == SCOPE else not rows.has(name))]
 
 
-def create_library(con: duckdb.DuckDBPyConnection, library: Sequence[str]) -> None:
-    """Create the rules and macros of a session behind its views."""
+def create_library(con: duckdb.DuckDBPyConnection, texts: "SessionSql") -> None:
+    """Create the rules and macros of a session behind its views: a copy of all, else those that it needs."""
+    if not _copy_library(con, texts.whole_library):
+        run_statements(con, *texts.library)
+
+
+def _copy_library(con: duckdb.DuckDBPyConnection, library: Sequence[str]) -> bool:
+    """Copy a library from the user's cache, and return whether that succeeded: to define it takes ten times as long."""
+    digest = hashlib.sha256("\0".join([duckdb.__version__, *library]).encode()).hexdigest()
+    try:
+        path = cache_folder() / f"library-{digest[:32]}.duckdb"
+        if not path.exists():
+            _keep_library(library, path)
+        if path.stat().st_uid != os.getuid():
+            return False
+        con.execute(f"attach {sql_literal(str(path))} as kept (read_only)")
+    except (OSError, RuntimeError, duckdb.Error):  # RuntimeError: no home folder
+        return False
+    try:
+        con.execute("copy from database kept to memory (schema)")
+    finally:
+        con.execute("detach kept")
+    return True
+
+
+def cache_folder() -> Path:
+    """Return the folder for files that tracelab makes anew when they are gone. Raises RuntimeError without a home."""
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(cache) if Path(cache).is_absolute() else Path.home() / ".cache") / "tracelab"
+
+
+def _keep_library(library: Sequence[str], path: Path) -> None:
+    """Write a library into a file, which appears whole; processes that do so at once write the same."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = path.with_suffix(f".{uuid.uuid4().hex}")
+    try:
+        with duckdb.connect(str(draft)) as con:
+            _define_alone(con, library)
+        draft.replace(path)
+    finally:
+        for left in path.parent.glob(f"{draft.name}*"):
+            left.unlink(missing_ok=True)
+    for old in sorted(path.parent.glob("library-*"), key=lambda each: each.stat().st_mtime)[:-MOST_LIBRARIES]:
+        old.unlink(missing_ok=True)
+
+
+def _define_alone(con: duckdb.DuckDBPyConnection, library: Sequence[str]) -> None:
+    """Define a library in an empty database. It refers to views, which each session has of its own."""
+    run_statements(con, *render_session(_NoRows(), library).views)
+    views = con.execute("select view_name from duckdb_views() where not internal").fetchall()
     run_statements(con, *library)
+    for (name,) in views:
+        con.execute(f"drop view {name}")
 
 
 def run_statements(con: duckdb.DuckDBPyConnection, *texts: str) -> None:
@@ -361,12 +418,28 @@ class StoredRows(Protocol):
         """Select all stored columns of a table, and `filename`."""
 
 
+class _NoRows:
+    """The rows of an empty store."""
+
+    mixed = False
+
+    def has(self, table: str) -> bool:  # noqa: ARG002
+        return False
+
+    def select(self, table: str) -> str:
+        return _select_none(schema.BY_NAME[table])
+
+
 @dataclass(frozen=True)
 class SessionSql:
-    """A session as SQL texts, in their order: settings and views; rules and macros; what replaces these in a scope."""
+    """A session as SQL texts, in their order: settings and views; rules and macros; what replaces these in a scope.
+
+    `library` has the rules and macros that the session needs, `whole_library` all of them.
+    """
 
     views: list[str]
     library: list[str]
+    whole_library: list[str]
     window: list[str] = field(default_factory=list)
 
 
@@ -398,7 +471,7 @@ def render_session(
     `stored` lacks in a scope, by the prefix of their views: without one it lacks none, and these are the same rows.
     """
     tables: Sequence[schema.Table] = schema.TABLES
-    words = None
+    whole, words = list(library), None
     computed = list(table_lookup.COMPUTED_TABLES.values())
     if referenced is not None:
         computed = [table for each in shared_relations.named_computations(referenced) for table in each.tables]
@@ -415,7 +488,7 @@ def render_session(
         ]
     commented: list[schema.Table | computations.ComputedTable] = [*tables, *computed]
     documented = [_create_comments(table) for table in commented] if comments else []
-    return SessionSql([_SETTINGS, *views, *documented], list(library))
+    return SessionSql([_SETTINGS, *views, *documented], list(library), whole)
 
 
 def referenced_tables(store: Path, referenced: str) -> list[str]:
