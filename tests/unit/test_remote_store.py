@@ -29,11 +29,12 @@ from tracelab.cli import main
 from tracelab.errors import NoDataError, StoreError, TracelabError, UsageError
 from tracelab.ingest.pipeline import ingest
 from tracelab.sql import sandbox
-from tracelab.store import compaction, remote, rollups, session
+from tracelab.store import buckets, compaction, remote, rollups, session
 from tracelab.store.commit import Staged, Store, commit
 
 obstore = pytest.importorskip("obstore")
 pytest.importorskip("moto")
+LocalStore = obstore.store.LocalStore
 
 RANKS = 3
 WRITERS = 16
@@ -65,6 +66,16 @@ def url(endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     for name, value in values.items():
         monkeypatch.setenv(f"AWS_{name}", value)
     return f"s3://lab/{tmp_path.name}"
+
+
+def test_objects_that_are_gone_are_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S3 deletes what is not there; Azure, Google and a folder report it."""
+    monkeypatch.setattr(buckets, "connect", lambda _url: LocalStore(tmp_path))
+    files = remote.BucketFiles("az://container/lab")
+    for name in ("first", "last"):
+        (tmp_path / name).write_bytes(b"")
+    files.delete(["first", "missing", "last"])
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture

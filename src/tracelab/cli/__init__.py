@@ -201,7 +201,7 @@ class CommandLine(LazyGroup):
             finally:
                 sys.stdout.flush()
         except OSError as error:
-            if error.filename is not None:  # not a stream's
+            if error.filename is not None or error.errno is None:  # not a stream's
                 raise
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python fails to flush it once more
             if error.errno != errno.EPIPE:

@@ -89,10 +89,19 @@ class BucketFiles:
             list(pool.map(put, targets.items()))
 
     def delete(self, keys: Sequence[str]) -> int:
-        """Delete objects."""
+        """Delete objects. Those that are gone already are an error of Azure and Google, but not of S3."""
+
+        def delete(key: str) -> None:
+            with suppress(FileNotFoundError):
+                buckets.obstore().delete(self._bucket, key)
+
         with buckets.explain_errors(self.url):
-            if keys:
-                buckets.obstore().delete(self._bucket, list(keys))
+            try:
+                if keys:
+                    buckets.obstore().delete(self._bucket, list(keys))
+            except FileNotFoundError:
+                with ThreadPoolExecutor(_TRANSFERS) as pool:
+                    list(pool.map(delete, keys))
         return len(keys)
 
 
