@@ -191,6 +191,15 @@ class LazyGroup(click.Group):
 class CommandLine(LazyGroup):
     """The commands of tracelab, and what becomes of their errors."""
 
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the module of a command, for which numpy starts no threads: they are not used, and wait busily.
+
+        `collect` records the environment, and runs training in it.
+        """
+        if cmd_name != "collect":
+            os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        return super().get_command(ctx, cmd_name)
+
     def main(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  as click declares it
         """Run the command line; report without a traceback that stdout lacks a character, or is closed."""
         if isinstance(sys.stdout, io.TextIOWrapper):

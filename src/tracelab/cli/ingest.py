@@ -77,7 +77,6 @@ def command(  # noqa: PLR0913  one for each option of the command
     and never modifies traces.
     """
     _start_hashing(paths)
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's threads are not used here, and wait busily
     # This pool returns pages less eagerly than Arrow's own, so that fewer page faults occur;
     # pa.set_memory_pool would not reach the writer of Parquet.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")

@@ -19,7 +19,6 @@ from tracelab.errors import NothingToStoreError, NotProfilerDataError, SourceErr
 from tracelab.foreign_text import escape_path
 from tracelab.readers.base import Probe, Reader, iterate_folder_readers, iterate_readers, list_source_files
 from tracelab.readers.decompress import is_archive, read_head
-from tracelab.store.commit_log import FOLDER
 
 if TYPE_CHECKING:
     from tracelab.readers import kineto, ncu, nsys, nvprof, run_folder
@@ -263,6 +262,8 @@ def _is_source_folder(folder: Path) -> bool:
 
 
 def _is_store(folder: Path, store: Path | None) -> bool:
+    from tracelab.store.commit_log import FOLDER  # here, because it imports Arrow, before which hashing starts
+
     return Path(os.path.realpath(folder)) == store or ((folder / "sources").is_dir() and (folder / FOLDER).is_dir())
 
 

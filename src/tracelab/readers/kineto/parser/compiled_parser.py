@@ -244,8 +244,11 @@ class ColumnReader:
         """Return three numbers for each event; those are null that are no integers."""
         values, *_ = self._buffers[column]
         start, count = self._starts[kind], self._counts[kind]
-        items = self._module.read(values + 24 * start, 24 * count).view(np.int64).copy()
-        numbers = pa.array(items, mask=items == NO_ITEM)
+        items = self._module.read(values + 24 * start, 24 * count).tobytes()
+        fits = np.frombuffer(items, np.int64) != NO_ITEM
+        validity = None if fits.all() else pa.py_buffer(np.packbits(fits, bitorder="little").tobytes())
+        # not pa.array(), which imports numpy.ma to find out whether the array is masked
+        numbers = pa.Array.from_buffers(pa.int64(), len(fits), [validity, pa.py_buffer(items)])
         return pa.Array.from_buffers(pa.list_(pa.int64(), 3), count, self._validity(kind, column), children=[numbers])
 
     def _texts(self, kind: int, column: int) -> "pa.Array[Any]":
