@@ -4,6 +4,7 @@ Cuts are made where an event probably ends. Whether it does is certain only once
 joins an event that a wrong cut divides.
 """
 
+import contextlib
 import io
 import json
 import mmap
@@ -274,6 +275,9 @@ class ChunkBuffer:
         """Return memory of at least this size, with the first `kept` bytes of what it held."""
         if self._memory is None or len(self._memory) < size or len(self._memory) > max(size, 2 * _BUFFER_BYTES):
             memory = mmap.mmap(-1, size)
+            if hasattr(mmap, "MADV_HUGEPAGE"):
+                with contextlib.suppress(OSError):  # the kernel has none
+                    memory.madvise(mmap.MADV_HUGEPAGE)
             if self._memory is not None and kept:
                 memory[:kept] = memoryview(self._memory)[:kept]
             self._memory = memory
