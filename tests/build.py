@@ -21,11 +21,14 @@ def source_id(label: str) -> str:
     return hashlib.sha256(label.encode()).hexdigest()[:16]
 
 
-def build_store(root: Path, tables: Mapping[str, Rows]) -> Path:
-    """Write a store of these rows, completed by `complete_rows`."""
+def build_store(root: Path, tables: Mapping[str, Rows], *, trace_bytes: int | None = 1) -> Path:
+    """Write a store of these rows, completed by `complete_rows`.
+
+    Each trace has a size, so that sessions plan for few rows; without one, they plan for any number of rows.
+    """
     rows, sources = complete_rows(tables)
     for (run, source), row in sources.items():
-        commit(root, run, source, rows, row)
+        commit(root, run, source, rows, {"size_bytes": trace_bytes} | row)
     return root
 
 

@@ -47,7 +47,7 @@ class _MemoryRows:
 
 @dataclass
 class MemoryStore:
-    """A store whose rows are replaced from test to test; to define its macros takes longer than most queries do."""
+    """A store of few rows, replaced from test to test; to define its macros takes longer than most queries do."""
 
     con: duckdb.DuckDBPyConnection = field(default_factory=session.open_duckdb)
     _filled: set[str] = field(default_factory=set)
@@ -59,6 +59,7 @@ class MemoryStore:
         texts = session.render_session(_MemoryRows(), session.render_library(Path()))
         session.run_statements(self.con, *texts.views)
         session.create_library(self.con, texts)
+        execution.plan_for_few_rows(self.con)
         self.con.execute("set enable_progress_bar = false").fetchall()
 
     def filled(self, tables: Mapping[str, Rows]) -> Self:

@@ -1,8 +1,9 @@
 """Every folder <query>/<case> is a test: rows in as CSV, the answer out as CSV, and the rule it shows in case.toml.
 
 Cases of a query in the definition of another tool are in like/<tool>/<query>/<case>. The first case of each query goes
-through Parquet files, the others are rows in memory. Cases of a query with the same parameters, whose rows name no run,
-are runs of one store, since to plan a query takes longer than to run it on such rows.
+through Parquet files and is planned for any number of rows, the others are rows in memory, planned for few. Cases of a
+query with the same parameters, whose rows name no run, are runs of one store, since to plan a query takes longer than
+to run it on such rows.
 """
 
 import math
@@ -90,7 +91,8 @@ class _Answers:
         case = answered[0]
         query, values = _query(case), cases.params(case)
         if any(map(_is_first, answered)) or cases.scope(case):
-            lab = Lab(build_store(self.folder / _name(case), tables)).scoped(**cases.scope(case))
+            store = build_store(self.folder / _name(case), tables, trace_bytes=None)
+            lab = Lab(store).scoped(**cases.scope(case))
             return replace(lab, scope=lab.row_mask(query, values)).run_query(query, values)
         return self.memory.filled(tables).run_query(query, values)
 

@@ -44,7 +44,7 @@ def store_of(folder: Path, wait_ns: int, *, collectives: int = LARGE // 2, run: 
         for rank in (0, 1)
         for at in range(0, 500 * collectives, 500)
     ]
-    return build_store(folder, {"kernels": rows})
+    return build_store(folder, {"kernels": rows}, trace_bytes=None)
 
 
 def relations_of(store: Path, runs: list[str] | None = None) -> dict[str, tuple[object, object]]:
@@ -195,7 +195,7 @@ def test_paths_through_a_kept_graph_are_those_through_its_rows(tmp_path: Path, m
             for at in (7, 507)
         ],
     }
-    store = build_store(tmp_path / "lab", rows)
+    store = build_store(tmp_path / "lab", rows, trace_bytes=None)
     monkeypatch.setattr(shared_relations, "LEAST_KEPT_ROWS", 10**6)
     expected = paths_of(store)
     scoped = Lab(store).scoped(within="add", to="600ns")
