@@ -45,6 +45,16 @@ def test_waits_for_cores_differ_beyond_5_points(ratio: float, verdict: str) -> N
     assert (row.verdict, row.base, row.candidate) == (verdict, "1.37 %", f"{100 * ratio:.0f} %")
 
 
+def test_waits_for_cores_differ_where_the_medians_of_the_sides_do() -> None:
+    sides = [
+        [{"run": f"{side}{number}", "core_wait_ratio": value} for number, value in enumerate(values)]
+        for side, values in (("a", (0.7, 0.7, 0.72)), ("b", (0.6, 0.74, 0.8)))
+    ]
+    assert [row.verdict for row in compare_facts(*sides, NO_SHAPES)[0:1]] == ["same"]
+    sides[1][0]["core_wait_ratio"] = 0.79
+    assert [row.verdict for row in compare_facts(*sides, NO_SHAPES)[0:1]] == ["different"]
+
+
 def test_recordings_of_one_side_must_agree_too() -> None:
     base = [{"run": "a", "batch_size": 8}, {"run": "b", "batch_size": 16}]
     with pytest.raises(NotComparableError, match="batch size 8, 16 against 8; record both with one batch size"):

@@ -1,5 +1,6 @@
 """Compare the facts of two sides: what forbids a comparison, and what differs and is allowed to."""
 
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -177,8 +178,10 @@ def _compare(fact: str, base: Sequence[Facts], candidate: Sequence[Facts]) -> tu
         low, high = min(map(min, sides)), max(map(max, sides))
         return "same" if high - low <= _SAME_CLOCK_RATIO * low else "different", (texts[0], texts[1])
     if fact == "core_wait_ratio":
-        same = max(map(max, sides)) - min(map(min, sides)) <= _SAME_WAIT
-        return "same" if same else "different", (texts[0], texts[1])
+        medians = [
+            statistics.median(x for each in side if (x := each.get(fact)) is not None) for side in (base, candidate)
+        ]
+        return "same" if abs(medians[0] - medians[1]) <= _SAME_WAIT else "different", (texts[0], texts[1])
     same = sides[0] == sides[1] and len(sides[0]) == 1
     return "same" if same else "different", (texts[0], texts[1])
 
