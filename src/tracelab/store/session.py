@@ -231,7 +231,7 @@ def _copy_library(con: duckdb.DuckDBPyConnection, library: Sequence[str]) -> boo
     """Copy a library from the user's cache, and return whether that succeeded: to define it takes ten times as long."""
     digest = hashlib.sha256("\0".join([duckdb.__version__, *library]).encode()).hexdigest()
     try:
-        path = cache_folder() / f"library-{digest[:32]}.duckdb"
+        path = _cache_folder() / f"library-{digest[:32]}.duckdb"
         if not path.exists():
             _keep_library(library, path)
         if path.stat().st_uid != os.getuid():
@@ -246,7 +246,7 @@ def _copy_library(con: duckdb.DuckDBPyConnection, library: Sequence[str]) -> boo
     return True
 
 
-def cache_folder() -> Path:
+def _cache_folder() -> Path:
     """Return the folder for files that tracelab makes anew when they are gone. Raises RuntimeError without a home."""
     cache = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(cache) if Path(cache).is_absolute() else Path.home() / ".cache") / "tracelab"
