@@ -4,21 +4,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from tracelab.resources import QUERIES
-from tracelab.schema import RUN, Column, columns
-
-
-@dataclass(frozen=True)
-class ComputedTable:
-    """A table that Python computes from the rows of a run; the first of its columns is the run."""
-
-    name: str
-    row: str
-    own: tuple[Column, ...]
-
-    @property
-    def view_columns(self) -> tuple[Column, ...]:
-        """All columns, in order."""
-        return (RUN, *self.own)
+from tracelab.schema import ComputedTable, columns
 
 
 @cache

@@ -135,6 +135,22 @@ def columns(*lines: tuple[str, str, str]) -> tuple[Column, ...]:
 
 
 RUN = Column("run", "text", "The execution this row belongs to; also the Hive partition.", nullable=False)
+
+
+@dataclass(frozen=True)
+class ComputedTable:
+    """A table that Python computes from the rows of a run; the first of its columns is the run."""
+
+    name: str
+    row: str
+    own: tuple[Column, ...]
+
+    @property
+    def view_columns(self) -> tuple[Column, ...]:
+        """All columns, in order."""
+        return (RUN, *self.own)
+
+
 _IDENTITY = (
     RUN,
     Column("source", "text", "First 16 hex digits of the SHA-256 of the input file.", nullable=False),

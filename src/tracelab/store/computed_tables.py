@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from tracelab import computations
+from tracelab import computations, schema
 from tracelab.errors import TracelabError, UsageError
 from tracelab.paths.columns import array_memory, nullable_column
 from tracelab.store import execution, kept_relations, rollups, session, shared_relations
@@ -285,7 +285,7 @@ def _params_of(sql: str) -> set[str]:
 
 
 def _store(
-    con: duckdb.DuckDBPyConnection, table: computations.ComputedTable, name: str, rows: pa.Table | None, run: str | None
+    con: duckdb.DuckDBPyConnection, table: schema.ComputedTable, name: str, rows: pa.Table | None, run: str | None
 ) -> None:
     """Write computed rows into a table in memory, in the types of the schema; None are no rows."""
     if rows is None:
@@ -303,7 +303,7 @@ def _store(
         con.unregister("computed_rows")
 
 
-def _no_rows(table: computations.ComputedTable) -> str:
+def _no_rows(table: schema.ComputedTable) -> str:
     columns = ", ".join(f'null::{column.duckdb} as "{column.name}"' for column in table.view_columns)
     return f"select {columns} where false"
 

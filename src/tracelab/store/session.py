@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import duckdb
 
-from tracelab import computations, schema, table_lookup, temp_folders
+from tracelab import schema, table_lookup, temp_folders
 from tracelab.errors import NoDataError
 from tracelab.resources import QUERIES
 from tracelab.store import execution, integrity, rules, shared_relations
@@ -486,7 +486,7 @@ def render_session(
             for table in _BESIDE[prefix]
             if words is None or prefix + table in words
         ]
-    commented: list[schema.Table | computations.ComputedTable] = [*tables, *computed]
+    commented: list[schema.Table | schema.ComputedTable] = [*tables, *computed]
     documented = [_create_comments(table) for table in commented] if comments else []
     return SessionSql([_SETTINGS, *views, *documented], list(library), whole)
 
@@ -533,7 +533,7 @@ def _create_numbered_view(stored: StoredRows, table: schema.Table) -> str:
     return f"create or replace view numbered_{table.name} as\n{rows};"
 
 
-def _create_placeholder(table: computations.ComputedTable) -> str:
+def _create_placeholder(table: schema.ComputedTable) -> str:
     """Create the view that `computed_tables` replaces where a text names the table; other clients get an error."""
     problem = f"tracelab computes {table.name}: query it with `tracelab sql`, or with Lab.sql in Python"
     return (
@@ -542,7 +542,7 @@ def _create_placeholder(table: computations.ComputedTable) -> str:
     )
 
 
-def _create_comments(table: schema.Table | computations.ComputedTable) -> str:
+def _create_comments(table: schema.Table | schema.ComputedTable) -> str:
     columns = (
         f'comment on column {table.name}."{column.name}" is {sql_literal(column.doc)};' for column in table.view_columns
     )
