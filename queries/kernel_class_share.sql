@@ -80,7 +80,7 @@
 -- next = "kernel_summary"
 -- text = "[{where}: ]matrix products and convolutions in fp32, outside the tensor cores, take {fp32_product_ns of kernel_sum_ns} of the kernel time; in TF32 this GPU computes up to {tf32_speedup_factor} times as fast."
 -- every = "{where}: matrix products and convolutions in fp32, outside the tensor cores, take {fp32_product_ns of kernel_sum_ns} of the kernel time; in TF32 these GPUs compute up to {tf32_speedup_factor} times as fast."
--- advice = "Where the accuracy allows, compute in TF32 (`torch.set_float32_matmul_precision(\"high\")` and `torch.backends.cudnn.allow_tf32 = True`) or in bf16 (`torch.autocast(\"cuda\", torch.bfloat16)`). The cost is an upper bound by the peaks of the data sheet: what memory bounds gains less."
+-- advice = "Where the accuracy allows, compute in TF32: matrix products take it after `torch.set_float32_matmul_precision(\"high\")`, convolutions unless `torch.backends.cudnn.allow_tf32` is False. A convolution that stays in fp32 although it is allowed needs channels in multiples of 4, `channels_last`, or `torch.backends.cudnn.benchmark = True`. Or compute in bf16 (`torch.autocast(\"cuda\", torch.bfloat16)`). The cost is an upper bound by the peaks of the data sheet: what memory bounds gains less."
 -- [[report.findings]]
 -- when = "layout_ns > 0.05 * nullif(kernel_sum_ns, 0)"
 -- by = "layout_ns"

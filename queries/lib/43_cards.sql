@@ -63,12 +63,34 @@ having count(*) > 0;
 create or replace macro is_card(name, pattern) as
     regexp_full_match(name, '(?:NVIDIA |Tesla |GeForce )*(?:' || pattern || ')');
 
+-- placed_cards: what runs themselves state of their cards. A row is one card, by its ordinal. Old exports of Nsight Systems list
+-- the cards of a machine without ordinals: where all of a rank are one model, one row without an ordinal has what holds for
+-- each of them.
+create or replace view placed_cards as
+select run, rank, device, uuid, name, compute_capability, sm_count, spec_clock_hz, spec_bandwidth_gb_per_s
+from devices
+where device is not null
+union all by name
+select
+    run, rank, null as device,
+    case when min(uuid) = max(uuid) then min(uuid) end as uuid,
+    min(name) as name,
+    case when min(compute_capability) = max(compute_capability) then min(compute_capability) end as compute_capability,
+    case when min(sm_count) = max(sm_count) then min(sm_count) end as sm_count,
+    case when min(spec_clock_hz) = max(spec_clock_hz) then min(spec_clock_hz) end as spec_clock_hz,
+    case
+        when min(spec_bandwidth_gb_per_s) = max(spec_bandwidth_gb_per_s) then min(spec_bandwidth_gb_per_s)
+    end as spec_bandwidth_gb_per_s
+from devices
+group by run, rank
+having count(device) = 0 and count(name) = count(*) and min(name) = max(name);
+
 -- specified_cards(relation): the data sheets of the cards of a relation with run, rank, device, by the names that the run itself
 -- has. A row is one of them; a card without a name or a data sheet has none.
 create or replace macro specified_cards(relation) as table
 select s.run, s.rank, s.device, c.* exclude (place, pattern)
 from (select distinct run, rank, device from query_table(relation)) as s
-join devices as d on s.run = d.run and s.rank = d.rank and s.device = d.device
+join placed_cards as d on s.run = d.run and s.rank = d.rank and coalesce(d.device, s.device) = s.device
 join card_specifications as c on is_card(d.name, c.pattern)
 qualify row_number() over (partition by s.run, s.rank, s.device order by c.place) = 1;
 
@@ -87,7 +109,7 @@ _own as (
         any_value(d.spec_clock_hz) as clock_hz,
         any_value(d.spec_bandwidth_gb_per_s) as bandwidth_gb_per_s
     from _seen as s
-    left join devices as d on s.run = d.run and s.rank = d.rank and s.device = d.device
+    left join placed_cards as d on s.run = d.run and s.rank = d.rank and coalesce(d.device, s.device) = s.device
     group by s.run, s.rank, s.device
 ),
 _others as (  -- runs that may name the card of a run
