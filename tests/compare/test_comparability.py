@@ -55,10 +55,28 @@ def test_waits_for_cores_differ_where_the_medians_of_the_sides_do() -> None:
     assert [row.verdict for row in compare_facts(*sides, NO_SHAPES)[0:1]] == ["different"]
 
 
+@pytest.mark.parametrize(
+    ("fact", "base", "candidate", "verdict"),
+    [
+        ("git_commit", ("old", "new"), ("new", "old"), "mixed"),
+        ("git_commit", ("old", "new"), ("new", "new"), "different"),
+        ("sm_clock_hz", (1.2e9, 1.4e9, 1.41e9), (1.3e9, 1.41e9, 1.41e9), "mixed"),
+        ("sm_clock_hz", (1.2e9, 1.2e9, 1.41e9), (1.2e9, 1.41e9, 1.41e9), "different"),
+    ],
+)
+def test_facts_are_mixed_where_only_recordings_of_one_side_differ(
+    fact: str, base: tuple[object, ...], candidate: tuple[object, ...], verdict: str
+) -> None:
+    sides = [[{"run": f"{side}{i}", fact: value} for i, value in enumerate(side)] for side in (base, candidate)]
+    assert [row.verdict for row in compare_facts(*sides, NO_SHAPES)] == [verdict]
+
+
 def test_recordings_of_one_side_must_agree_too() -> None:
     base = [{"run": "a", "batch_size": 8}, {"run": "b", "batch_size": 16}]
     with pytest.raises(NotComparableError, match="batch size 8, 16 against 8; record both with one batch size"):
         compare_facts(base, [{"run": "c", "batch_size": 8}], NO_SHAPES)
+    with pytest.raises(NotComparableError, match="batch size 8, 16 against 8, 16; record both with one batch size"):
+        compare_facts(base, base, NO_SHAPES)
 
 
 def test_what_follows_from_another_difference_is_not_named() -> None:

@@ -772,3 +772,10 @@ def test_what_explains_another_speed_is_the_first_line_below_the_tables(memory: 
     memory.filled(together(*sides))
     compared = compare_source(Source(memory.con), Request(("a",), ("b",)))
     assert writers.closing_lines(compared)[0] == "The sides differ in: precision: fp16 → tf32; commit: a → b."
+
+
+def test_facts_that_both_sides_mix_are_no_difference_of_the_sides(memory: MemoryStore) -> None:
+    runs = [("a", "old"), ("b", "new"), ("c", "new"), ("d", "old")]
+    memory.filled(together(*(with_facts(recording(run), git_commit=commit) for run, commit in runs)))
+    compared = compare_source(Source(memory.con), Request(("a", "b"), ("c", "d")))
+    assert writers.closing_lines(compared)[0] == "Recordings within a side differ in: commit: new, old on both sides."

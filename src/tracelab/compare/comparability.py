@@ -77,7 +77,7 @@ class FactRow:
 
     fact: str
     verdict: str
-    """same, different, or unknown where a side does not record it."""
+    """same, different, mixed where only recordings of one side differ, or unknown where a side does not record it."""
     base: str | None
     candidate: str | None
     allowed: bool
@@ -141,7 +141,7 @@ def _find_problems(
         verdict, texts = _compare(fact, base, candidate)
         if texts == (None, None):
             continue
-        forbidden = verdict == "different" and fact in REQUIRED
+        forbidden = verdict in ("different", "mixed") and fact in REQUIRED
         follows = differing & set(_CAUSES.get(fact, ()))
         differing |= {fact} if forbidden else set()
         if forbidden and fact not in permitted and not follows:
@@ -169,21 +169,33 @@ def _describe_problems(problems: Sequence[Problem]) -> str:
 
 
 def _compare(fact: str, base: Sequence[Facts], candidate: Sequence[Facts]) -> tuple[str, tuple[str | None, str | None]]:
-    """Compare the values of a fact: same where all recordings have one, unknown where a side has none."""
+    """Compare the values of a fact: mixed where both sides have the same several, unknown where one has none."""
     sides = [_values(fact, side) for side in (base, candidate)]
     texts = [", ".join(_format(fact, value) for value in side) if side else None for side in sides]
     if not all(sides):
         return "unknown", (texts[0], texts[1])
-    if fact == "sm_clock_hz":
-        low, high = min(map(min, sides)), max(map(max, sides))
-        return "same" if high - low <= _SAME_CLOCK_RATIO * low else "different", (texts[0], texts[1])
+    if fact in ("sm_clock_hz", "core_wait_ratio"):
+        verdict = _compare_measured(
+            fact, *([each[fact] for each in side if each.get(fact) is not None] for side in (base, candidate))
+        )
+        return verdict, (texts[0], texts[1])
+    if sides[0] != sides[1]:
+        return "different", (texts[0], texts[1])
+    return "same" if len(sides[0]) == 1 else "mixed", (texts[0], texts[1])
+
+
+def _compare_measured(fact: str, base: Sequence[float], candidate: Sequence[float]) -> str:
+    """Compare the medians of measured values, and for clocks also the recordings of each side."""
+    low, high = sorted(map(statistics.median, (base, candidate)))
     if fact == "core_wait_ratio":
-        medians = [
-            statistics.median(x for each in side if (x := each.get(fact)) is not None) for side in (base, candidate)
-        ]
-        return "same" if abs(medians[0] - medians[1]) <= _SAME_WAIT else "different", (texts[0], texts[1])
-    same = sides[0] == sides[1] and len(sides[0]) == 1
-    return "same" if same else "different", (texts[0], texts[1])
+        return "same" if high - low <= _SAME_WAIT else "different"
+    if not _is_one_clock(low, high):
+        return "different"
+    return "same" if all(_is_one_clock(min(side), max(side)) for side in (base, candidate)) else "mixed"
+
+
+def _is_one_clock(low: float, high: float) -> bool:
+    return high - low <= _SAME_CLOCK_RATIO * low
 
 
 def _values(fact: str, side: Sequence[Facts]) -> list[Any]:

@@ -311,18 +311,23 @@ def matching_sentences(comparison: Comparison) -> list[str]:
 
 def difference_sentences(comparison: Comparison) -> list[str]:
     """Return the facts in which the sides differ, first those that explain another speed."""
-    differing = [row for row in comparison.facts if row.verdict == "different"]
-    return [_describe_difference(row) for row in sorted(differing, key=lambda row: row.fact not in EXPLAIN_SPEED)]
+    return [
+        f"{row.label}: {row.base}" if row.fact == SHAPES else f"{row.label}: {row.base} → {row.candidate}"
+        for row in _list_facts(comparison, "different")
+    ]
 
 
-def _describe_difference(row: FactRow) -> str:
-    if row.fact == SHAPES:
-        return f"{row.label}: {row.base}"
-    return (
-        f"{row.label}: {row.base} on both sides"
-        if row.base == row.candidate
-        else f"{row.label}: {row.base} → {row.candidate}"
-    )
+def mixed_sentences(comparison: Comparison) -> list[str]:
+    """Return the facts in which recordings of one side differ although the sides do not."""
+    return [
+        f"{row.label}: {row.base} " + ("on both sides" if row.base == row.candidate else f"→ {row.candidate}")
+        for row in _list_facts(comparison, "mixed")
+    ]
+
+
+def _list_facts(comparison: Comparison, verdict: str) -> list[FactRow]:
+    rows = [row for row in comparison.facts if row.verdict == verdict]
+    return sorted(rows, key=lambda row: row.fact not in EXPLAIN_SPEED)
 
 
 def unknown_facts(comparison: Comparison) -> list[str]:

@@ -264,6 +264,8 @@ def closing_lines(comparison: Comparison, *, everything: bool = False, most: int
     lines = []
     if differences := sentences.difference_sentences(comparison):
         lines.append(f"The sides differ in: {'; '.join(differences)}.")
+    if mixed := sentences.mixed_sentences(comparison):
+        lines.append(f"Recordings within a side differ in: {'; '.join(mixed)}.")
     lines.append(sentences.step_unit(comparison))
     if left_out := sentences.left_out_sentence(comparison):
         lines.append(left_out)
