@@ -189,7 +189,7 @@ def _build_macros() -> str:
         "name compute what that tool computes.",
     ]
     shared = [
-        (f"`{path.stem}`", _plain_comment(re.match(r"(--.*\n)+", path.read_text("utf-8"))[0], ""))
+        (f"`{path.stem}`", _plain_comment(re.match(r"(-- (?!///).*\n)+", path.read_text("utf-8"))[0], ""))
         for path in sorted((ROOT / "queries" / "shared").glob("*.sql"))
     ]
     parts += [

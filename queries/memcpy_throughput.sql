@@ -75,20 +75,6 @@ with copies as (
     from memcpys
     where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
-activity as not materialized (
-    select run, source, rank, device, kind, start_ns, end_ns
-    from gpu_activity
-    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
-),
-computing as (
-    select run, source, rank, device, start_ns, end_ns
-    from unscoped_activity
-    where kind in ('kernel', 'graph') and matches(run, $run) and matches(rank, $rank) and matches(device, $device)
-),
-exposed as (
-    select run, rank, device, part, busy_ns, busy_ns - inside_ns as exposed_ns
-    from clip_to('copies', 'computing')
-),
 sums as (
     select
         run, rank, device, part,
@@ -114,10 +100,9 @@ select
     s.small_dur_ns / nullif(s.dur_ns, 0) as small_dur_ratio,
     s.timed_bytes,
     zero_if_missing(e.run, e.exposed_ns) as exposed_ns,
-    zero_if_missing(w.run, w.window_ns) as window_ns
+    zero_if_missing(e.run, e.window_ns) as window_ns
 from sums as s
-left join exposed as e
-    on s.run = e.run and s.rank = e.rank and s.device is not distinct from e.device
-    and s.part is not distinct from e.part
-left join scope_windows('activity') as w on s.run = w.run and s.rank = w.rank and s.device is not distinct from w.device
+left join copy_times as e
+    on s.run = e.run and s.rank = e.rank and s.device is not distinct from e.device and s.part.direction = e.direction
+    and s.part.src_memory is not distinct from e.src_memory and s.part.dst_memory is not distinct from e.dst_memory
 order by s.run, s.rank, s.device, direction, src_memory, dst_memory

@@ -120,3 +120,27 @@ def test_no_query_or_macro_calls_a_part_of_its_own_as_a_shared_relation() -> Non
     assert len(named["straggler_causes.sql"]) > 40
     shared = {path.stem for path in (QUERIES / "shared").glob("*.sql")}
     assert {name: found for name, parts in named.items() if (found := parts & shared)} == {}
+
+
+def test_a_relation_of_one_query_is_named_by_one_query_and_nothing_else() -> None:
+    texts = {path: path.read_text(encoding="utf-8") for path in QUERIES.rglob("*.sql")}
+    of_one = shared_relations._relations_of_one_query()
+    assert {"copy_times", "recoverable_times"} <= of_one
+    for name in of_one:
+        named_by = [path for path, text in texts.items() if re.search(rf"\b{name}\b", text)]
+        assert [path.parent for path in named_by] == [QUERIES], name
+
+
+def test_a_relation_of_one_query_is_a_part_of_it_where_the_store_keeps_none(lab: Lab) -> None:
+    """Its values are those of the query, and what it reads is made once."""
+    sql, needed = shared_relations.write_unkept("select run from recoverable_times where matches(run, $run)")
+    assert sql.startswith("with recoverable_times as materialized (\n    with activity as")
+    assert shared_relations.named(needed) == []
+    assert shared_relations.write_unkept("from device_times")[0] == "from device_times"
+    query = library.find("recoverable_exposure")
+    with session.connect(lab.store) as con:
+        rows = execute.run(con, query, {"run": "first", "rank": 0}).to_pylist()
+        assert con.execute("select count(*) from duckdb_tables() where schema_name = 'computed'").fetchall() == [(0,)]
+    assert [(row["run"], row["rank"], row["window_ns"], row["exposed_comm_ns"]) for row in rows] == [
+        ("first", 0, 600, 200)
+    ]

@@ -6,7 +6,6 @@ import fnmatch
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from keyword import iskeyword
 
 import duckdb
@@ -87,13 +86,11 @@ def _provide_tables(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping
     elif shared_relations.names_computed(sql):
         from tracelab.store import kept_relations
 
+        kept = None if execution.has_few_rows(con) else kept_relations.open_kept(con)
+        sql, needed = (sql, sql) if kept else shared_relations.write_unkept(sql)
         run, rank = bound.get("run"), bound.get("rank")
         shared_relations.provide(
-            con,
-            sql,
-            None if run is None else [str(run)],
-            partial(kept_relations.open_kept, con),
-            None if rank is None else int(rank),
+            con, needed, None if run is None else [str(run)], lambda: kept, None if rank is None else int(rank)
         )
     return sql
 

@@ -2,7 +2,8 @@
 
 Each is a file of queries/shared, which may read others. A query names them like tables. In a session, a table in memory
 has their rows until it ends; where the text of a query is shown, they are CTEs of it. One with $rank has, for a query
-of one rank, this rank alone unless all of the run are there: only a query that needs no other ranks names it.
+of one rank, this rank alone unless all of the run are there: only a query that needs no other ranks names it. What only
+one query reads is a relation so that a store can keep it, and else a CTE of the query.
 """
 
 import hashlib
@@ -30,6 +31,9 @@ LEAST_KEPT_ROWS = 50_000
 
 _ACTIVITY = "gpu_activity"
 """The view whose rows count where a relation has few rows, but reads many."""
+
+_ONE_QUERY = "-- /// of one query\n"
+"""The line of a file whose relation only one query names."""
 
 _WITH = re.compile(r"\s*with\s+(?=\w+\s+as\b)", re.IGNORECASE)
 
@@ -133,7 +137,20 @@ def _provide_one(con: duckdb.DuckDBPyConnection, name: str, part: _Part, kept: K
 
 def write_into(sql: str) -> str:
     """Return a query with the shared relations that it names as CTEs."""
-    names = named(sql)
+    return _write_ctes(sql, named(sql))
+
+
+def write_unkept(sql: str) -> tuple[str, str]:
+    """Return a query with the relations that no other one names as CTEs, and a text with the names that it still needs.
+
+    A CTE takes less time than a table, which no other query would read.
+    """
+    own = sorted(words_of(sql) & _relations_of_one_query())
+    needed = words_of("\n".join([sql, *(_definitions()[name] for name in own)])) - set(own)
+    return _write_ctes(sql, own), " ".join(needed)
+
+
+def _write_ctes(sql: str, names: Sequence[str]) -> str:
     if not names:
         return sql
     ctes = ",\n".join(f"{name} as materialized (\n{_indent(_definitions()[name])}\n)" for name in names)
@@ -151,8 +168,17 @@ def render_placeholders() -> list[str]:
 
 @cache
 def _definitions() -> dict[str, str]:
-    texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted((QUERIES / "shared").glob("*.sql"))}
-    return {name: re.sub(r"^--.*\n", "", text, flags=re.MULTILINE).strip() for name, text in texts.items()}
+    return {name: re.sub(r"^--.*\n", "", text, flags=re.MULTILINE).strip() for name, text in _texts_of_files().items()}
+
+
+@cache
+def _relations_of_one_query() -> frozenset[str]:
+    return frozenset(name for name, text in _texts_of_files().items() if _ONE_QUERY in text)
+
+
+@cache
+def _texts_of_files() -> dict[str, str]:
+    return {path.stem: path.read_text(encoding="utf-8") for path in sorted((QUERIES / "shared").glob("*.sql"))}
 
 
 def _find_stored(con: duckdb.DuckDBPyConnection, name: str, part: _Part) -> str | None:
