@@ -196,10 +196,12 @@ def test_paper_has_the_charts_that_were_never_seen(chromium: Page, path: Path, t
 PRINTED = "[...{}.tBodies[0].rows].filter(row => getComputedStyle(row).display !== 'none').length"
 
 
-def test_paper_states_where_a_table_is_cut_and_shows_all_of_its_columns(
+def test_paper_states_where_tables_and_charts_are_cut_and_shows_all_columns_of_tables(
     chromium: Page, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    kernels = [GPU | {"name": f"k{at}", "grid_x": at, "start_ns": 20 * at, "dur_ns": 10} for at in range(60)]
+    kernels = [
+        GPU | {"device": at % 32, "name": f"k{at}", "grid_x": at, "start_ns": 20 * at, "dur_ns": 10} for at in range(60)
+    ]
     written = tmp_path_factory.mktemp("paper") / "report.html"
     written.write_text(report(build_store(written.parent / "lab", {"kernels": kernels})), encoding="utf-8")
     chromium.open(written, width=700)
@@ -215,6 +217,9 @@ def test_paper_states_where_a_table_is_cut_and_shows_all_of_its_columns(
     assert (
         chromium.run("Math.max(...[...document.querySelectorAll('.data table')].map(each => each.scrollWidth))") <= 700
     )
+    visible = "[...document.querySelectorAll('figure .paper')].filter(each => each.offsetHeight)"
+    notes = f"{visible}.map(each => each.textContent)"
+    assert "2 more bars are in the file." in chromium.run(notes)
     shown = "document.querySelector('#{} details.{}').offsetHeight > 0"
     assert chromium.run(shown.format("kernel_summary", "sql"))
     assert not chromium.run(shown.format("recordings", "sql"))

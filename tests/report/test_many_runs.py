@@ -107,6 +107,7 @@ def test_the_report_of_many_runs_folds_those_that_lose_least(many: list[RunSumma
     )
     assert re.findall(r"<th scope=row>(\w)", shown) == list("abcdefghijkl")
     assert re.findall(r"<th scope=row>(\w)", folded) == list("mn")
+    assert folded.endswith('<p class="paper cut" data-all>2 more runs are in the file.</p>')
 
 
 def timed(run: str, step_ns: float, settings: str = "same") -> RunSummary:

@@ -67,7 +67,11 @@
     }));
     let picked = null;
     const visibleRows = () => rowsOf(panel).filter((row) => read.ofRun(row, picked));
-    const size = () => { place.style.height = tracelab.drawings.heightOf(spec, panel, visibleRows().length, place.clientWidth) + "px"; };
+    const beyond = box.appendChild(tracelab.element("p", "", { class: "paper cut" }));
+    const size = () => {
+      place.style.height = tracelab.drawings.heightOf(spec, panel, visibleRows().length, place.clientWidth) + "px";
+      tracelab.countInFile(beyond, tracelab.drawings.barsBeyond(panel, visibleRows().length), "bar");
+    };
 
     holder.append(box);
     size();
@@ -92,16 +96,18 @@
     const panels = [];
     let next = 0;
     const more = tracelab.element("button", "", { type: "button", class: "more" });
+    const undrawn = tracelab.element("p", "", { class: "paper cut" });
     const draw = (count) => {
       const batch = spec.panels.slice(next, next + count);
       next += batch.length;
       panels.push(...batch.map((panel) => drawPanel(spec, panel, read, holder, limits)));
       more.hidden = next >= spec.panels.length;
       more.textContent = `Draw ${spec.panels.length - next} more charts`;
+      tracelab.countInFile(undrawn, spec.panels.length - next, "chart");
     };
     more.addEventListener("click", () => draw(Infinity));
     draw(spec.panels.length <= FIRST_PANELS + 2 ? Infinity : FIRST_PANELS);
-    figure.append(more);
+    figure.append(more, undrawn);
     if (spec.signed) figure.append(tracelab.element("p", "▲, hatched: more than before. ▼: less. All panels have one scale.", { class: "cut" }));
     if (spec.note) figure.append(tracelab.element("p", spec.note, { class: "cut" }));
     holder.classList.toggle("single", spec.panels.length === 1);

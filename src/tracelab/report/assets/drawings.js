@@ -276,6 +276,9 @@ tracelab.drawings = (() => {
   const OPTIONS = { roofline: rooflineOption, grid: gridOption };
   const optionOf = (spec, panel) => OPTIONS[spec.kind] ?? (panel.series ? pointOption : barOption);
 
+  // Return how many bars of so many rows are not seen at once.
+  const barsBeyond = (panel, rows) => panel.rows ? Math.max(rows - BARS_AT_ONCE, 0) : 0;
+
   function heightOf(spec, panel, rows, width) {
     if (panel.cells) return 60 + 28 * panel.down.length;
     const names = panel.rows ? panel.y.map((y) => spec.y[y].name) : panel.series.map((each) => each.name);
@@ -283,5 +286,5 @@ tracelab.drawings = (() => {
     return top + (panel.rows ? barHeight(spec, panel, rows) : spec.kind === "roofline" ? 420 : 280);
   }
 
-  return { optionOf, heightOf, kinds: OPTIONS, legend, middle, ink, valueAxis };
+  return { optionOf, heightOf, barsBeyond, kinds: OPTIONS, legend, middle, ink, valueAxis };
 })();

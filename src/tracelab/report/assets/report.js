@@ -64,6 +64,13 @@ const tracelab = (() => {
     return box;
   }
 
+  // Write into a note for paper how many more of something the file has; without any the note is hidden.
+  function countInFile(note, count, name) {
+    note.textContent = `${count} more ${name}${count > 1 ? "s are" : " is"} in the file.`;
+    note.hidden = !count;
+    return note;
+  }
+
   const near = new IntersectionObserver((entries) => {
     for (const entry of entries) if (entry.isIntersecting) drawNow(entry.target);
   }, { rootMargin: "400px" });
@@ -203,5 +210,5 @@ const tracelab = (() => {
     pick(event.target.value || null, String(event.target.selectedIndex - 1));
   });
 
-  return { json, color, scale, digits, readable, element, tip, whenNear, chart, onTheme, onRun };
+  return { json, color, scale, digits, readable, element, tip, countInFile, whenNear, chart, onTheme, onRun };
 })();

@@ -48,7 +48,7 @@
     const bands = run.devices.map((device) => band(target, device, isTall ? BAND : LOW_BAND));
     bands.forEach((each, at) => each.box.classList.toggle("screen", !run.onPaper.includes(at)));
     const unprinted = bands.length - run.onPaper.length;
-    if (unprinted) target.append(tracelab.element("p", `${unprinted} more device${unprinted > 1 ? "s are" : " is"} in the file.`, { class: "paper cut" }));
+    if (unprinted) target.append(tracelab.countInFile(tracelab.element("p", "", { class: "paper cut" }), unprinted, "device"));
     if (!isTall && bands.some((each) => each.every.length)) {
       const label = `Show ${[...new Set(bands.flatMap((each) => each.every.map((track) => track.name)))].join(", ")}`;
       const tracks = tracelab.element("button", "Tracks", { type: "button", "aria-label": label, title: label, "aria-pressed": "false" });

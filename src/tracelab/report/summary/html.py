@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 
-from tracelab.report.html import escape_text, render_prose
+from tracelab.report.html import count_in_file, escape_text, render_prose
 from tracelab.report.summary.lead import Lead, largest_leads, order_with_losses
 from tracelab.report.summary.overview import Outlier, find_outliers, order_runs
 from tracelab.report.summary.summarize import RunSummary
@@ -35,10 +35,10 @@ def render_summaries(
         for at, each in enumerate(summaries)
         for part in _render_run(at, each, named=named, is_hidden=is_table, is_drawn=each.run in drawn, on_page=on_page)
     )
-    return (_render_table(summaries) if is_table else "") + runs
+    return (_render_table(summaries, on_page=on_page) if is_table else "") + runs
 
 
-def _render_table(summaries: Sequence[RunSummary]) -> str:
+def _render_table(summaries: Sequence[RunSummary], *, on_page: bool) -> str:
     """Render step times unlike others, and a row for each run: its figures, and the finding that costs most.
 
     The runs that lose the largest share to one finding come first, and many others are folded.
@@ -50,7 +50,13 @@ def _render_table(summaries: Sequence[RunSummary]) -> str:
     if others := ordered[_MOST_ROWS:]:
         rows = _render_rows(others, "What costs most, in the other runs")
         parts.append(f"<details class=more data-all><summary>{len(others):,} more runs</summary>{rows}</details>")
+        parts.append(_paper_note(len(others), "run[s]", on_page=on_page))
     return "".join(parts)
+
+
+def _paper_note(count: int, of: str, *, on_page: bool) -> str:
+    """Return the note on what is folded above it, for a report on paper."""
+    return f'<p class="paper cut" data-all>{count_in_file(count, of)}</p>' if on_page else ""
 
 
 def _render_outliers(outliers: Sequence[Outlier]) -> str:
@@ -120,6 +126,7 @@ def _render_run(
     if others := rendered[MOST_LEADS:]:
         yield f"<details class=more{' open' * summary.has_all}><summary>{len(others)} more of 1 % or more</summary>"
         yield f"<ol class=leads>{''.join(others)}</ol></details>"
+        yield _paper_note(len(others), "finding[s] of 1 % or more", on_page=on_page)
     yield f"{_render_unranked(notes)}<p>{escape_text(summary.balance)}</p></article>"
 
 
