@@ -1,12 +1,12 @@
-"""Measure what recording costs of a step before and after the window, within one process each.
+"""Measure what recording costs of a step before, between and after two windows, within one process each.
 
     python benchmarks/window_cost.py                     on the GPU that torch finds, else on the CPU
     python benchmarks/window_cost.py --rounds 5 --json window_cost.json
 
 Needs torch. A process trains blocks of steps in turn with and without `r.step()`, records a window, and goes on in the
-same way, because processes differ. Those without a recording, with one that detaches CUPTI, and with one that leaves it
-attached take turns. Two models: one bound by the CPU, which launches small kernels, and one bound by the GPU. A process
-takes 20 s on a GPU node.
+same way until a second one, because processes differ. Those without a recording, with one that detaches CUPTI, and with
+one that leaves it attached take turns. Two models: one bound by the CPU, which launches small kernels, and one bound by
+the GPU. A process takes 20 s on a GPU node.
 """
 
 import argparse
@@ -31,7 +31,8 @@ MODELS = {"cpu_bound": (24, 128, 64), "gpu_bound": (8, 4096, 2048)}
 SMALL = {"cpu_bound": (8, 32, 8), "gpu_bound": (2, 512, 64)}
 """The same where there is no GPU."""
 RECORDINGS = ("none", "attached", "detached")
-BLOCKS, BLOCK, ACTIVE = 20, 20, 5
+BLOCKS, BLOCK, ACTIVE, SETTLE = 16, 20, 5, 10
+PHASES = ("before", "between", "after")
 
 
 def build_step(model: str, device: str) -> Callable[[], None]:
@@ -52,44 +53,55 @@ def build_step(model: str, device: str) -> Callable[[], None]:
     return step
 
 
-def measure(model: str, recording: str) -> dict[str, list[float]]:
-    """Return the mean step of each block in ns, by when it ran and whether it called `r.step()`."""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    train = build_step(model, device)
-    wait_for_gpu = torch.cuda.synchronize if device == "cuda" else _do_nothing
-    times: dict[str, list[float]] = {f"{when}_{how}": [] for when in ("before", "after") for how in ("plain", "step")}
+class Blocks:
+    """The mean step of each block in ns, by when it ran and whether it called `r.step()`, in `times`."""
 
-    def run_block(step: Callable[[], object], name: str) -> None:
-        wait_for_gpu()
+    def __init__(self, train: Callable[[], None], wait_for_gpu: Callable[[], object]) -> None:
+        self._train, self._wait_for_gpu = train, wait_for_gpu
+        self.times: dict[str, list[float]] = {f"{when}_{how}": [] for when in PHASES for how in ("plain", "step")}
+
+    def run(self, step: Callable[[], object], when: str) -> None:
+        """Run blocks that call `step` and others, in turn."""
+        self.train(SETTLE, step)
+        time.sleep(2)  # CUPTI detaches within a second
+        self.train(BLOCK)
+        for _ in range(BLOCKS):
+            self._run_block(_do_nothing, f"{when}_plain")
+            self._run_block(step, f"{when}_step")
+
+    def train(self, steps: int, step: Callable[[], object] | None = None) -> None:
+        """Train steps outside of blocks."""
+        for _ in range(steps):
+            self._train()
+            (step or _do_nothing)()
+
+    def _run_block(self, step: Callable[[], object], name: str) -> None:
+        self._wait_for_gpu()
         start = time.perf_counter_ns()
         for _ in range(BLOCK):
-            train()
+            self._train()
             step()
-        wait_for_gpu()
-        times[name].append((time.perf_counter_ns() - start) / BLOCK)
+        self._wait_for_gpu()
+        self.times[name].append((time.perf_counter_ns() - start) / BLOCK)
 
-    def run_blocks(step: Callable[[], object], when: str) -> None:
-        for _ in range(BLOCKS):
-            run_block(_do_nothing, f"{when}_plain")
-            run_block(step, f"{when}_step")
 
-    for _ in range(3 * BLOCK):
-        train()
+def measure(model: str, recording: str) -> dict[str, list[float]]:
+    """Return the times of the blocks of a process."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    blocks = Blocks(build_step(model, device), torch.cuda.synchronize if device == "cuda" else _do_nothing)
+    blocks.train(3 * BLOCK)
     if recording == "none":
-        run_blocks(_do_nothing, "before")
-        run_blocks(_do_nothing, "after")
-        return times
-    window = {"wait": BLOCKS * BLOCK + 2, "active": ACTIVE, "keep_attached": recording == "attached"}
+        for when in PHASES:
+            blocks.run(_do_nothing, when)
+        return blocks.times
+    margin = 2  # the window is prepared a step ahead
+    wait = SETTLE + BLOCKS * BLOCK + margin
+    window = {"wait": wait, "active": ACTIVE, "cycles": 2, "keep_attached": recording == "attached"}
     with TemporaryDirectory() as out, tracelab.record("cost", out=out, **window) as r:
-        run_blocks(r.step, "before")
-        for _ in range(ACTIVE + 10):
-            train()
-            r.step()
-        time.sleep(2)  # CUPTI detaches within a second
-        for _ in range(BLOCK):
-            train()
-        run_blocks(r.step, "after")
-    return times
+        for when in PHASES:
+            blocks.run(r.step, when)
+            blocks.train(margin + ACTIVE, r.step)
+    return blocks.times
 
 
 def _do_nothing() -> None:
@@ -125,18 +137,22 @@ def _measure_apart(model: str, recording: str) -> dict[str, list[float]]:
 
 
 def print_table(measured: list[dict[str, Any]]) -> None:
-    """Print for each model and recording what `r.step()` costs, and how steps after the window differ from before."""
-    print("| model | recording | step, us | r.step() over none | after the window over before |")
-    print("|---|---|---:|---:|---:|")
+    """Print for each model and recording what `r.step()` costs, and how steps after a window differ from before."""
+    print("| model | recording | step, us | r.step() over none | between the windows over before | after over before |")
+    print("|---|---|---:|---:|---:|---:|")
     for model in MODELS:
         for recording in RECORDINGS:
             runs = [each["times"] for each in measured if (each["model"], each["recording"]) == (model, recording)]
             base = statistics.median(statistics.median(run["before_plain"]) for run in runs)
-            after = (statistics.median(run["after_plain"]) / statistics.median(run["before_plain"]) for run in runs)
-            listed = ", ".join(f"{ratio:.4f}" for ratio in after)
-            print(f"| {model} | {recording} | {base / 1e3:.1f} | {_describe_pairs(runs)} | {listed} |")
+            later = [", ".join(f"{_compare_to_before(run, when):.4f}" for run in runs) for when in PHASES[1:]]
+            print(f"| {model} | {recording} | {base / 1e3:.1f} | {_describe_pairs(runs)} | {' | '.join(later)} |")
         recorded = [each["times"] for each in measured if each["model"] == model and each["recording"] != "none"]
-        print(f"| {model} | both | | {_describe_pairs(recorded)} | |")
+        print(f"| {model} | both | | {_describe_pairs(recorded)} | | |")
+
+
+def _compare_to_before(run: dict[str, list[float]], when: str) -> float:
+    """Return how long steps of a phase took, without `r.step()`, over those before the windows."""
+    return statistics.median(run[f"{when}_plain"]) / statistics.median(run["before_plain"])
 
 
 def _describe_pairs(runs: list[dict[str, list[float]]]) -> str:
@@ -144,7 +160,7 @@ def _describe_pairs(runs: list[dict[str, list[float]]]) -> str:
     ratios = [
         step / plain
         for run in runs
-        for when in ("before", "after")
+        for when in PHASES
         for plain, step in zip(run[f"{when}_plain"], run[f"{when}_step"], strict=True)
     ]
     draw = random.Random(0).choices

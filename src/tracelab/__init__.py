@@ -55,7 +55,7 @@ def record(  # noqa: PLR0913  one for each option
     times; without them the first 20 steps or 30 s. With `on_demand`, SIGUSR1, `r.request()` or a touch of the file
     `record` in the run folder begins each recording. Every rank enters the block, after `init_process_group`.
     `syncs` records which streams and events GPU work waits for, so that critical paths know it.
-    `keep_attached` leaves CUPTI attached after the last planned window, which slows later steps on an NVIDIA GPU.
+    `keep_attached` leaves CUPTI attached after a window, which slows later steps on an NVIDIA GPU.
 
     The end of the block prints one line on stderr. A name that has a finished run raises UsageError: without a name,
     each run has the time in its own, and `force=True` replaces the run.

@@ -45,8 +45,8 @@ class Diary:
     def start(self) -> None:
         self._note("start")
 
-    def stop(self) -> None:
-        self._note("stop")
+    def stop(self, *, resumes: bool = False) -> None:
+        self._note("stop" + " resumes" * resumes)
 
     def save(self, first_step: int | None) -> None:
         self._note("save" if first_step is None else f"save {first_step}")
@@ -100,12 +100,17 @@ def test_a_window_of_steps_is_prepared_a_step_ahead_and_saved_once() -> None:
 
 def test_each_cycle_is_a_file_named_by_its_first_step() -> None:
     told = kept(Schedule("step", first=1, active=1, wait=1, cycles=2), 4)
-    assert told == ["prepare", "start", "stop", "save 1", "prepare", "start", "stop", "save 3"]
+    assert told == ["prepare", "start", "stop resumes", "save 1", "prepare", "start", "stop", "save 3"]
+
+
+def test_a_window_stops_for_good_where_no_other_is_prepared_after_it() -> None:
+    told = kept(Schedule("step", first=2, active=1, wait=2, cycles=2), 7)
+    assert told == ["prepare", "start", "stop", "save 2", "prepare", "start", "stop", "save 5"]
 
 
 def test_a_window_of_backward_passes_opens_in_each_recorded_step() -> None:
     told = kept(Schedule("backward", first=1, active=2, wait=0, cycles=1), 4)
-    assert told == ["prepare", "start", "stop", "save 1", "prepare", "start", "stop", "save 2"]
+    assert told == ["prepare", "start", "stop resumes", "save 1", "prepare", "start", "stop", "save 2"]
 
 
 def test_a_window_of_the_whole_run_is_one() -> None:

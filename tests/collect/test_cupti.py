@@ -1,4 +1,4 @@
-"""CUPTI is detached at the last planned window alone, where CUDA allows it; it records waits on request."""
+"""CUPTI is detached after each window, where CUDA allows it; it records waits on request."""
 
 import inspect
 import os
@@ -29,28 +29,19 @@ def node(tmp_path, monkeypatch):
     return gpu_node.open_node(tmp_path, monkeypatch)
 
 
-def values_at_stops(planned, cuda="12.6", *, keeps_attached=False, records_gpu=True, windows=3):
-    """Return the variable at the stop of each of some windows."""
-    teardown = CuptiTeardown(fake_torch(cuda), planned, keeps_attached=keeps_attached)
-    values = []
-    for _ in range(windows):
-        teardown.prepare(records_gpu=records_gpu)
-        with teardown.stopping():
-            values.append(os.environ.get("TEARDOWN_CUPTI"))
-    return values
+def value_at_stop(cuda="12.6", *, keeps_attached=False, records_gpu=True, resumes=False):
+    """Return the variable while a window stops."""
+    teardown = CuptiTeardown(fake_torch(cuda), keeps_attached=keeps_attached)
+    teardown.prepare(records_gpu=records_gpu)
+    with teardown.stopping(resumes=resumes):
+        return os.environ.get("TEARDOWN_CUPTI")
 
 
 def fake_torch(version, calls=None):
     cuda = SimpleNamespace(
-        is_current_stream_capturing=lambda: calls == ["capture"], synchronize=lambda: calls.append("synchronize")
+        is_current_stream_capturing=lambda: "capture" in calls, synchronize=lambda: calls.append("synchronize")
     )
     return SimpleNamespace(version=SimpleNamespace(cuda=version), cuda=cuda)
-
-
-def test_the_variable_is_set_at_the_last_planned_window_and_withdrawn_after_it():
-    assert values_at_stops(3) == [None, None, "1"]
-    assert values_at_stops(2) == [None, "1", None]
-    assert "TEARDOWN_CUPTI" not in os.environ
 
 
 @pytest.mark.parametrize(
@@ -62,22 +53,23 @@ def test_the_variable_is_set_at_the_last_planned_window_and_withdrawn_after_it()
         ({"cuda": "9.2"}, None),
         ({"cuda": None}, None),  # a CPU, or ROCm
         ({"records_gpu": False}, None),
-        ({"planned": None}, None),  # on demand
+        ({"resumes": True}, None),
         ({"keeps_attached": True}, None),
     ],
 )
 def test_cupti_detaches_where_that_is_safe_and_wanted(options, at_stop):
-    assert values_at_stops(**{"planned": 1, "windows": 1} | options) == [at_stop]
+    assert value_at_stop(**options) == at_stop
+    assert "TEARDOWN_CUPTI" not in os.environ
 
 
 def test_what_the_user_has_set_stays(monkeypatch):
     monkeypatch.setenv("TEARDOWN_CUPTI", "0")
-    assert values_at_stops(1, windows=1) == ["0"]
+    assert value_at_stop() == "0"
     assert os.environ["TEARDOWN_CUPTI"] == "0"
 
 
 def test_a_stop_that_fails_leaves_no_variable_behind():
-    teardown = CuptiTeardown(fake_torch("12.6"), 1, keeps_attached=False)
+    teardown = CuptiTeardown(fake_torch("12.6"), keeps_attached=False)
     teardown.prepare(records_gpu=True)
     with pytest.raises(OSError, match="lost"), teardown.stopping():
         raise OSError("lost")
@@ -86,9 +78,9 @@ def test_a_stop_that_fails_leaves_no_variable_behind():
 
 
 def stopped_teardown(monkeypatch, calls):
-    """Return the teardown of a process after its last window."""
-    monkeypatch.setattr("tracelab.collect.profiling.cupti.time.sleep", lambda _s: calls.append("settle"))
-    teardown = CuptiTeardown(fake_torch("12.6", calls), 1, keeps_attached=False)
+    """Return the teardown of a process after a window."""
+    monkeypatch.setattr("tracelab.collect.profiling.cupti.time.sleep", calls.append)
+    teardown = CuptiTeardown(fake_torch("12.6", calls), keeps_attached=False)
     teardown.prepare(records_gpu=True)
     assert teardown.is_attached
     with teardown.stopping():
@@ -97,12 +89,38 @@ def stopped_teardown(monkeypatch, calls):
     return teardown
 
 
+WAITS = [0.1, "synchronize", 0.1]
+
+
 def test_a_profiler_of_the_program_waits_once_until_cupti_is_detached(monkeypatch):
     calls = []
     teardown = stopped_teardown(monkeypatch, calls)
     teardown.wait()
     teardown.wait()
-    assert calls == ["synchronize", "settle"]
+    assert calls == WAITS
+
+
+def test_the_next_window_waits_until_cupti_is_detached(monkeypatch):
+    calls = []
+    teardown = stopped_teardown(monkeypatch, calls)
+    for _ in range(2):
+        teardown.prepare(records_gpu=True)
+        with teardown.stopping():
+            calls.append(os.environ["TEARDOWN_CUPTI"])
+    assert calls == [*WAITS, "1", *WAITS, "1"]
+
+
+def test_a_fork_waits_until_cupti_is_detached(monkeypatch):
+    """A profiler in a child forked meanwhile hangs."""
+    calls = []
+    teardown = stopped_teardown(monkeypatch, calls)
+    for _ in range(2):
+        child = os.fork()
+        if not child:
+            os._exit(0)
+        os.waitpid(child, 0)
+    assert calls == WAITS
+    assert not teardown.is_attached
 
 
 def test_a_capture_of_a_graph_is_not_synchronized(monkeypatch):
@@ -110,7 +128,7 @@ def test_a_capture_of_a_graph_is_not_synchronized(monkeypatch):
     teardown = stopped_teardown(monkeypatch, calls)
     calls.append("capture")
     teardown.wait()
-    assert calls == ["capture", "settle"]
+    assert "synchronize" not in calls
 
 
 def test_a_forked_child_never_calls_the_cuda_of_its_parent(monkeypatch):
@@ -122,7 +140,7 @@ def test_a_forked_child_never_calls_the_cuda_of_its_parent(monkeypatch):
 
 
 def test_cupti_stays_attached_where_a_profiler_of_the_program_ends_the_window():
-    teardown = CuptiTeardown(fake_torch("12.6"), 1, keeps_attached=False)
+    teardown = CuptiTeardown(fake_torch("12.6"), keeps_attached=False)
     teardown.prepare(records_gpu=True)
     teardown.cancel()
     with teardown.stopping():
@@ -132,9 +150,16 @@ def test_cupti_stays_attached_where_a_profiler_of_the_program_ends_the_window():
 
 @needs_torch
 @pytest.mark.usefixtures("_forked_ranks")
-@pytest.mark.parametrize(("keep_attached", "stops"), [(False, ["", " detaches CUPTI"]), (True, ["", ""])])
-def test_a_run_detaches_right_before_its_last_window_stops(node, keep_attached, stops):
-    run = node.train(profiler="kineto", keep_attached=keep_attached, warmup=0, wait=1, active=1, cycles=2, steps=5)
+@pytest.mark.parametrize(
+    ("options", "stops"),
+    [
+        ({"wait": 2}, [" detaches CUPTI"] * 2),
+        ({"wait": 1}, ["", " detaches CUPTI"]),  # the step between is the one in which the next window is prepared
+        ({"wait": 2, "keep_attached": True}, ["", ""]),
+    ],
+)
+def test_a_run_detaches_after_each_window(node, options, stops):
+    run = node.train(profiler="kineto", warmup=0, active=1, cycles=2, steps=7, **options)
     assert run.status == "ok", run.error
     windows = [call for call in run.calls() if call.startswith(("kineto.start", "kineto.stop"))]
     assert windows == [f"kineto.{word}" for end in stops for word in ("start_trace", f"stop_trace{end}")]

@@ -26,6 +26,7 @@ class Log:
 
     def __init__(self) -> None:
         self.calls: list[str] = []
+        self.resumes: list[bool] = []
         self.rows: list[dict[str, Any]] = []
 
     def prepare(self) -> None:
@@ -34,8 +35,9 @@ class Log:
     def start(self) -> None:
         self.calls.append("start")
 
-    def stop(self) -> None:
+    def stop(self, *, resumes: bool = False) -> None:
         self.calls.append("stop")
+        self.resumes.append(resumes)
 
     def save(self, _first_step: int | None) -> None:
         self.calls.append("save")
@@ -126,6 +128,17 @@ def test_the_steps_of_a_recording_that_cannot_be_saved_do_not_count(*, kept: boo
         recorder.step()
     recorder.finish()
     assert (recorder.recorded_steps, recorder.windows, recorder.lost) == (2, 1, lost)
+
+
+@pytest.mark.parametrize(("wait", "resumes"), [(1, [True, True, False]), (2, [False] * 3)])
+def test_recording_resumes_at_once_where_the_next_window_is_prepared(wait: int, resumes: list[bool]) -> None:
+    log: Any = Log()
+    recorder = Recorder(Window(wait=wait, active=1, cycles=3), log, StepTimes(lambda: log))
+    recorder.begin()
+    for _ in range(10):
+        recorder.step()
+    recorder.finish()
+    assert log.resumes == resumes
 
 
 def test_a_program_that_ends_in_another_thread_at_the_end_of_a_step_is_saved() -> None:

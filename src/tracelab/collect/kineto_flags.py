@@ -6,7 +6,7 @@ KINETO_FLAGS = {
     "stacks": "Also record Python stacks (kineto).",
     "flops": "Write FLOPs per operator next to the trace (kineto).",
     "syncs": "Also record which streams and events GPU work waits for (kineto).",
-    "keep_attached": "Leave CUPTI attached after the last window (kineto).",
+    "keep_attached": "Leave CUPTI attached after each window (kineto).",
 }
 """The options and their help texts, in order."""
 

@@ -17,6 +17,9 @@ from tests.collect.fake_cuda import (
     BrokenRuleError,
 )
 
+_SETTLE_MS = 90.0
+"""Time that Kineto needs to begin to detach CUPTI, and as much to end."""
+
 
 class State:
     """The devices of one process."""
@@ -31,7 +34,7 @@ class State:
         self.recording = False
         self.prepared = False
         self.step_is_open = False
-        self.tears_down_cupti = False
+        self.teardown_ms = self.detached_ms = None
         self.graphs = 0
         self.allocated = {}
         self.queue_ends_ms = {}
@@ -48,9 +51,14 @@ class State:
         if self._log:
             self._log.write(line + "\n")
 
+    def request_teardown(self, *, detaches):
+        """Note whether CUPTI detaches after a window, which is at the end of a synchronization a while later."""
+        self.teardown_ms, self.detached_ms = now_ms() if detaches else None, None
+
     def refuse_teardown(self):
         """Refuse a window of Kineto that begins while CUPTI may be detaching."""
-        if self.tears_down_cupti:
+        is_detached = self.detached_ms is not None and now_ms() - self.detached_ms >= _SETTLE_MS
+        if self.teardown_ms is not None and not is_detached:
             raise BrokenRuleError("a window begins while Kineto may be detaching CUPTI")
 
     def tell_profiler(self, line):
@@ -85,6 +93,8 @@ class State:
         if self.recording and self.step_is_open:
             raise BrokenRuleError(f"{name} within a recorded step: the profile shows a wait that the program has not")
         self.call("host-wait", name)
+        if self.teardown_ms is not None and now_ms() - self.teardown_ms >= _SETTLE_MS:
+            self.detached_ms = self.detached_ms or now_ms()
         self.has_pending_work &= name not in ("synchronize", "Stream.synchronize")
         time.sleep(max(0.0, self.queue_ends_ms.get(self.current, 0.0) - now_ms()) / 1000)
 

@@ -133,8 +133,9 @@ def _install_kineto(setattr_):
 
         def stop_trace(self):
             device.stop_window()
-            device.state.tears_down_cupti = os.environ.get("TEARDOWN_CUPTI") == "1"
-            device.state.call("kineto.stop_trace", *["detaches CUPTI"] * device.state.tears_down_cupti)
+            detaches = os.environ.get("TEARDOWN_CUPTI") == "1"
+            device.state.request_teardown(detaches=detaches)
+            device.state.call("kineto.stop_trace", *["detaches CUPTI"] * detaches)
             super().stop_trace()
 
         def export_chrome_trace(self, path, **options):

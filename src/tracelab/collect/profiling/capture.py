@@ -32,8 +32,8 @@ class Profiler(Protocol):
         """Start recording."""
         ...
 
-    def stop(self) -> None:
-        """Stop recording once the device has finished its work."""
+    def stop(self, *, resumes: bool = False) -> None:
+        """Stop recording once the device has finished its work; another recording `resumes` at once, or not."""
         ...
 
     def save(self, first_step: int | None) -> None:
@@ -56,7 +56,7 @@ class NoProfiler:
     def start(self) -> None:
         """Do nothing."""
 
-    def stop(self) -> None:
+    def stop(self, *, resumes: bool = False) -> None:
         """Do nothing."""
 
     def save(self, first_step: int | None) -> None:
@@ -87,7 +87,7 @@ class NvtxRanges:
             self._torch.cuda.synchronize()
             self._torch.cuda.profiler.start()
 
-    def stop(self) -> None:
+    def stop(self, *, resumes: bool = False) -> None:  # noqa: ARG002
         """Call cudaProfilerStop after synchronizing."""
         if self._cuda:
             self._torch.cuda.synchronize()
@@ -180,8 +180,7 @@ class StepCapture:
         """
         with self._count_overhead():
             self._save()
-            ahead = (self._step + 1, self._step + 2)
-            if self._schedule.window != "all" and not self._recording and any(map(self._schedule.begins, ahead)):
+            if not self._recording and self._begins_soon:
                 self._prepare()
         self._cancellation.check()
 
@@ -196,6 +195,12 @@ class StepCapture:
         with self._profiler.mark(step_range_name(self._step)), self._profiler.mark(name):
             yield
         self._stop()
+
+    @property
+    def _begins_soon(self) -> bool:
+        """Whether a recording begins with one of the next two steps: it is prepared now."""
+        ahead = (self._step + 1, self._step + 2)
+        return self._schedule.window != "all" and any(map(self._schedule.begins, ahead))
 
     def _finish(self) -> None:
         if self._recording:
@@ -217,7 +222,7 @@ class StepCapture:
     def _stop(self) -> None:
         with self._cancellation.deferred():
             self._recording = False
-            self._call(self._profiler.stop)
+            self._call(lambda: self._profiler.stop(resumes=self._begins_soon))
 
     def _save(self) -> None:
         if self._unsaved_step is None or self._recording:

@@ -54,15 +54,12 @@ class KinetoSettings(Protocol):
 
     @property
     def keep_attached(self) -> bool:
-        """Whether CUPTI stays attached after the last planned window."""
+        """Whether CUPTI stays attached after a window."""
         ...
 
 
 class Kineto:
-    """The profiler of one process; `files` lists what it wrote and with which exporter.
-
-    `windows` are planned; None where their number is not known.
-    """
+    """The profiler of one process; `files` lists what it wrote and with which exporter."""
 
     def __init__(
         self,
@@ -71,7 +68,6 @@ class Kineto:
         rank: int,
         folder: Path,
         scratch: Path,
-        windows: int | None = None,
     ) -> None:
         self._torch = torch
         self._settings = settings
@@ -86,7 +82,7 @@ class Kineto:
         self.kernels = 0
         self.copies = 0
         self._note: str | None = None
-        self._teardown = CuptiTeardown(torch, windows, keeps_attached=settings.keep_attached)
+        self._teardown = CuptiTeardown(torch, keeps_attached=settings.keep_attached)
 
     def describe(self, note: str | None = None) -> dict[str, Any]:
         """Return what was recorded as entries of an outcome; `note` goes before that of the export."""
@@ -119,9 +115,10 @@ class Kineto:
         self._profile.start_trace()
         self._is_recording = True
 
-    def stop(self) -> None:
+    def stop(self, *, resumes: bool = False) -> None:
         """Stop recording after synchronizing, so that every kernel of the window is recorded.
 
+        CUPTI stays attached where recording `resumes` at once.
         A kernel that failed has every later synchronization fail: torch's profiler then stops without one.
         """
         self._is_recording = False
@@ -129,7 +126,7 @@ class Kineto:
             self._synchronize()
         except RuntimeError:
             self._profile.profiler.use_device = None
-        with self._saving(), self._teardown.stopping():
+        with self._saving(), self._teardown.stopping(resumes=resumes):
             self._profile.stop_trace()
 
     def save(self, first_step: int | None) -> None:

@@ -173,8 +173,7 @@ class ProgramRecording:
         match self._task["profiler"]:
             case "kineto":
                 options = KinetoOptions(**self._task["kineto"])
-                windows = Window(**self._task["window"]).files
-                return _FlaggedKineto(self._torch, options, self.rank, self.folder, self._scratch, windows)
+                return _FlaggedKineto(self._torch, options, self.rank, self.folder, self._scratch)
             case "nsys" | "ncu":
                 cuda = self._torch.version.cuda is not None and self._torch.cuda.is_available()
                 return ProgramNvtx(self._torch, cuda=cuda, gated=self._task["gated"])

@@ -49,11 +49,10 @@ class ProgramKineto(Kineto):
         find_rank: Callable[[], Rank],
         folder: Path,
         scratch: Path,
-        windows: int | None = None,
     ) -> None:
         if not any(Path(path).exists() for path in _DEVICE_FILES):  # asking torch would load the driver
             options = KinetoOptions(**vars(options) | {"device": "cpu"})
-        super().__init__(torch, options, 0, folder, scratch, windows)
+        super().__init__(torch, options, 0, folder, scratch)
         self._find_rank = find_rank
         self._unfinished: str | None = None
         self._calling: int | None = None
@@ -122,12 +121,12 @@ class ProgramKineto(Kineto):
         finally:
             self._calling = None
 
-    def stop(self) -> None:
+    def stop(self, *, resumes: bool = False) -> None:
         """Stop recording, with the rank in the trace, which may have been unknown at the start."""
         info = self._profile._get_distributed_info() or self._find_rank().distributed_info()
         if info is not None:
             self._profile.add_metadata_json("distributedInfo", json.dumps(info, default=str))
-        super().stop()
+        super().stop(resumes=resumes)
 
     def save(self, first_step: int | None) -> None:
         """Write the trace under the name of its rank."""

@@ -363,7 +363,7 @@ class Recorder:
 
     def _stop_and_save(self, first: int) -> Callable[[], None]:
         def stop_and_save() -> None:
-            self.profiler.stop()
+            self.profiler.stop(resumes=self.window.wait == 1 and not self.is_done)
             self.profiler.save(None if self.window.files == 1 else first)
 
         return stop_and_save

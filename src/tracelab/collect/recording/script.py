@@ -73,8 +73,7 @@ class ScriptRecording:
         self._rank, self._begun_s, self._pid = rank, time.monotonic(), os.getpid()
         scratch = self._held.enter_context(scratch_folder())
         self._paths = WritePaths(folder, scratch)
-        windows = self._settings.window.files
-        self._profiler = ProgramKineto(torch, self._settings.kineto, find_rank, folder, scratch, windows)
+        self._profiler = ProgramKineto(torch, self._settings.kineto, find_rank, folder, scratch)
         times = StepTimes(lambda: steps_file(folder, folder.name, rank.rank))
         self._versions = hook.describe_versions(torch)
         recorder = Recorder(

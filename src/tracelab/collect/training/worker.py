@@ -148,7 +148,7 @@ def _run_task(task: RankTask, outcome: dict[str, Any], cancellation: Cancellatio
     random.seed(options.seed)
     model_setup.set_precision(torch, options.precision)
     schedule = build_schedule(options)
-    profiler = _profiler(torch, task, schedule.files)
+    profiler = _profiler(torch, task)
     capture = StepCapture(schedule, profiler, cancellation)
     log = StepLog(context, task.folder)
     try:
@@ -255,10 +255,10 @@ def _check_signature(module: Any, name: str, positional: tuple[str, ...], *keywo
         raise UsageError(f"{module.__name__}: {name}{signature} must accept {name}({expected}): {error}") from error
 
 
-def _profiler(torch: Any, task: RankTask, windows: int) -> Profiler:  # noqa: ANN401
+def _profiler(torch: Any, task: RankTask) -> Profiler:  # noqa: ANN401
     match task.settings.profiler:
         case "kineto":
-            return Kineto(torch, task.settings, task.job.rank, task.folder, task.scratch, windows)
+            return Kineto(torch, task.settings, task.job.rank, task.folder, task.scratch)
         case "nsys" | "ncu":
             return NvtxRanges(torch, cuda=task.settings.device == "cuda", gated=task.settings.window != "all")
     return NoProfiler()
