@@ -42,9 +42,9 @@
 -- row = "rank[s]"
 -- row_key = "rank"
 -- ok_text = "In each rank without a GPU, some thread runs an op, communicates or waits for data for at least 90 % of the window."
--- unknown = "How long the ranks run no op is not known: no rank has an op with a duration above 0."
+-- unknown = "How long ranks without a GPU run no op is not known: no rank without a GPU has an op with a duration above 0."
 -- [[report.findings]]
--- when = "place = 1 and gpus = 0 and no_work_ns > 0.1 * nullif(window_ns, 0)"
+-- when = "case when gpus = 0 then place = 1 and no_work_ns > 0.1 * nullif(window_ns, 0) end"
 -- by = "no_work_ns"
 -- cost = { ns = "no_work_ns", rows = "place = 1 and gpus = 0", adds = true, topics = ["host"], detail = 1 }
 -- text = "[{where}: ]for {no_work_ns of window_ns} of the window no thread runs an op, communicates or waits for data."
