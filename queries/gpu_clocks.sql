@@ -42,7 +42,7 @@
 -- by = "1 - clock_ratio"
 -- most = 3
 -- cost = { ns = "lost_ns", adds = true, topics = ["clocks"], detail = 1 }
--- text = "GPU {card}[ of {host}] runs at {clock_ratio %} of its clock while it works, held back by {reasons} in {limited_ratio %} of the samples[; it reaches {highest_c} °C]."
+-- text = "GPU {card}[ of {host}] runs at {clock_ratio %} of its clock while it works, held back by {reasons} in {limited_ratio %} of the samples[; it reaches {highest_c}]."
 -- every = "{where} run below their clocks while they work, held back in {limited of explained} of the samples; the one that loses most, GPU {card}[ of {host}], runs at {clock_ratio %} of its clock because of {reasons}."
 -- advice = "Compare the power limit (`nvidia-smi -q -d POWER,PERFORMANCE`), cooling and neighbors with those of a card that is not held back."
 -- ///

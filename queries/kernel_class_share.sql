@@ -57,7 +57,7 @@
 -- [[report.findings]]
 -- when = "class = 'softmax' and dur_ns > 0.05 * nullif(kernel_sum_ns, 0)"
 -- by = "dur_ns"
--- cost = { ns = "dur_ns", rows = "class = 'softmax'", adds = true, topics = ["kernels"], detail = 1 }
+-- cost = { ns = "busy_ns", rows = "class = 'softmax'", adds = true, topics = ["kernels"], detail = 1 }
 -- what_if = { change = "scale", class = "softmax", factor = 0, without = "With softmax that takes no time" }
 -- next = "op_kernels"
 -- text = "[{where}: ]softmax takes {dur_ns of kernel_sum_ns} of the kernel time, in kernels of its own ({longest_kernel})."
@@ -90,16 +90,16 @@
 -- every = "{where}: kernels that only convert between the layouts NCHW and NHWC for convolutions take {layout_ns of kernel_sum_ns} of the kernel time."
 -- advice = "Keep the model and its input in NHWC, which convolutions on tensor cores read: `to(memory_format=torch.channels_last)` of both, in 3-D `torch.channels_last_3d`."
 -- [[report.findings]]
--- when = "class not in ('communication', 'softmax') and unaligned_ns = 0 and longest_kernel_ns > 0.25 * nullif(window_ns, 0)"
+-- when = "class not in ('communication', 'softmax') and unaligned_ns = 0 and least(longest_kernel_ns, busy_ns) > 0.25 * nullif(window_ns, 0)"
 -- by = "longest_kernel_ns"
--- cost = { ns = "longest_kernel_ns", rows = "class not in ('communication', 'softmax') and unaligned_ns = 0", topics = ["kernels"], detail = 1, ranked = false }
+-- cost = { ns = "least(longest_kernel_ns, busy_ns)", rows = "class not in ('communication', 'softmax') and unaligned_ns = 0", topics = ["kernels"], detail = 1, ranked = false }
 -- next = "kernel_summary"
--- text = "[{where}: ]one kernel, {longest_kernel}, computes for {longest_kernel_ns of window_ns} of the window."
+-- text = "[{where}: ]one kernel, {longest_kernel}, takes {longest_kernel_ns of kernel_sum_ns} of the kernel time."
 -- advice = "Whether it can be faster, its place under the roofline shows: profile it by ncu."
 -- [[report.findings]]
--- when = "class in ('elementwise', 'copy') and layout_ns = 0 and dur_ns > 0.2 * nullif(window_ns, 0)"
+-- when = "class in ('elementwise', 'copy') and layout_ns = 0 and busy_ns > 0.2 * nullif(window_ns, 0)"
 -- by = "dur_ns"
--- cost = { ns = "dur_ns", rows = "class in ('elementwise', 'copy') and layout_ns = 0", adds = ["class"], bound = true, topics = ["kernels"], detail = 1, ranked = false }
+-- cost = { ns = "busy_ns", rows = "class in ('elementwise', 'copy') and layout_ns = 0", adds = ["class"], bound = true, topics = ["kernels"], detail = 1, ranked = false }
 -- next = "op_kernels"
 -- text = "[{where}: ]{kernels} kernels of class {class} take {dur_ns of kernel_sum_ns} of the kernel time."
 -- every = "{where}: kernels of class {class} take {dur_ns of kernel_sum_ns} of the kernel time."

@@ -445,6 +445,21 @@ def test_products_in_fp32_cost_what_tf32_would_save_by_the_data_sheet(
         )
 
 
+def test_a_kernel_that_runs_twice_at_once_costs_no_more_than_the_window(tmp_path: Path) -> None:
+    """On each of two streams one kernel runs for the 1000 ns of the window."""
+    kernels = [
+        {"device": 0, "stream": stream, "name": "scan_outer_dim<float>", "start_ns": 0, "dur_ns": 1_000}
+        for stream in (7, 8)
+    ]
+    (found,) = summarize(build_store(tmp_path / "lab", {"kernels": kernels}))
+    (longest,) = found.unranked
+    assert longest.recoverable == 1
+    assert plain_text(longest.sentence) == (
+        "One kernel, scan_outer_dim<float>, takes 100.0 % (2.000 µs of 2.000 µs) of the kernel time. "
+        "That is 1.000 µs of 1.000 µs."
+    )
+
+
 def test_softmax_and_unaligned_products_lead_and_the_longest_kernel_is_noted(tmp_path: Path) -> None:
     """Of 1000 ns softmax takes 150, unaligned products 300, of which half counts, and one other kernel 400."""
     rows = [
@@ -473,7 +488,7 @@ def test_softmax_and_unaligned_products_lead_and_the_longest_kernel_is_noted(tmp
     ]
     (longest,) = found.unranked
     assert plain_text(longest.sentence).startswith(
-        "One kernel, flash_fwd_kernel<64>, computes for 40.00 % (400 ns of 1.000 µs) of the window."
+        "One kernel, flash_fwd_kernel<64>, takes 40.00 % (400 ns of 1.000 µs) of the kernel time."
     )
     assert found.balance.startswith("GPUs compute for 100.0 % of the measured time")
     assert "explain" not in found.balance

@@ -17,6 +17,7 @@ from tracelab import schema
 from tracelab.cli import COMMANDS
 from tracelab.client import Lab
 from tracelab.errors import NoDataError, UsageError
+from tracelab.output.labels import column_unit
 from tracelab.query import execute, library, spec
 from tracelab.report.costs import matching_rows_sql
 from tracelab.report.document import SECTIONS
@@ -215,6 +216,14 @@ def test_percentages_have_their_terms_beside_them() -> None:
             terms = re.match(r"(\w+) in percent of (\w+)[.,]", query.columns[name])
             assert terms is not None, (query.name, name)
             assert set(terms.groups()) <= set(query.columns), (query.name, name)
+
+
+def test_no_finding_repeats_the_unit_of_a_value() -> None:
+    texts = [
+        text for each in QUERIES if each.report for found in each.report.findings for text in (found.text, found.every)
+    ]
+    units = [pair for text in texts if text for pair in re.findall(r"\{(\w+)\} ([^\s\].,;]+)", text)]
+    assert not [pair for pair in units if column_unit(pair[0]) == pair[1]]
 
 
 def test_a_part_of_the_report_that_a_function_makes_has_no_query() -> None:
