@@ -1,4 +1,4 @@
-"""Records runs on one NVIDIA GPU by `tracelab collect` into data/h200: traces of Kineto, counters of ncu, ceilings.
+"""Records runs on one NVIDIA GPU by `tracelab collect` into data/h200: traces, exports of nsys, counters, ceilings.
 
     python data/record_gpu.py                 all of them
     python data/record_gpu.py alexnet         those whose name contains the word
@@ -10,17 +10,20 @@ identifies the machine is removed or replaced: anonymize.py lists each thing.
 
 import gzip
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from anonymize import replace_machine, scrub
+from anonymize import replace_machine, scrub, scrub_export
 
 HERE = Path(__file__).parent
 TARGET = HERE / "h200"
 _TRAINED = "--warmup 3 --wait 2 --active 3 --steps 8 --profiler kineto --shapes --sample-s 0.2"
 _IMAGES = f"train image_classification {_TRAINED} --image-size 224 --pin-memory --workers 12"
+_NSYS = _IMAGES.replace("--profiler kineto --shapes", "--profiler nsys")
+_EACH_PROFILER = "--profiler kineto --profiler nsys --profiler ncu"
 _TOKENS = (
     f"train transformer {_TRAINED} --set width=1024 --set layers=4 --set heads=16 --set context=512 "
     "--set vocabulary=8192 --batch-size 16 --optimizer adamw --precision bf16"
@@ -42,6 +45,9 @@ RECORDINGS = {
     "transformer-bf16-graphs": f"{_TOKENS} --cuda-graphs",
     "decoder-recompute": f"{_DECODER} --active 2 --set recompute=2 --stacks",
     "decoder-compiled": f"{_DECODER} --active 3 --compile",
+    "vgg16-syncs": f"{_IMAGES} --model vgg16 --batch-size 64 --syncs",
+    "alexnet-nsys": f"{_NSYS} --model alexnet --batch-size 64",
+    "script": f"run {_EACH_PROFILER} --wait 5 --active 2 -- {sys.executable} {HERE / 'script.py'}",
     "streams": "train streams --wait 1 --active 3 --steps 6 --profiler kineto --sample-s 0.5",
     "alexnet-ncu": f"{_FORWARD} --model alexnet",
     "resnet18-ncu": f"{_FORWARD} --model resnet18",
@@ -70,7 +76,8 @@ def main(arguments: list[str]) -> None:
             with TemporaryDirectory() as out:
                 collect = [sys.executable, "-m", "tracelab", "collect", *options.split()]
                 subprocess.run([*collect, "--out", out, "--run", name], check=True)
-                keep(Path(out) / name)
+                for run in sorted(Path(out).iterdir()):
+                    keep(run)
 
 
 def keep(run: Path) -> None:
@@ -82,6 +89,8 @@ def keep(run: Path) -> None:
             text = scrub(gzip.decompress(path.read_bytes()).decode(), path.name.removesuffix(".gz"), HERE.parent)
             json.loads(text)
             (target / path.name).write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+        elif path.suffix == ".sqlite":
+            scrub_export(Path(shutil.copy(path, target)))
         elif path.suffix in (".json", ".jsonl", ".csv"):
             (target / path.name).write_text(replace_machine(path.read_text("utf-8"), run.name), "utf-8")
     print(f"{sum(path.stat().st_size for path in target.iterdir()):>9,} bytes  {target.relative_to(HERE)}")

@@ -612,14 +612,20 @@ CASES: list[Case] = [
         "profiler_overhead",
         {
             "other_events": [
-                {"category": category, "rank": rank, "start_ns": DAY_NS, "dur_ns": duration}
-                for category, rank, duration in (("overhead", 0, 10), ("PROFILER_OVERHEAD", 1, 200), ("other", 0, 99))
+                {"category": category, "rank": rank, "start_ns": DAY_NS + start, "dur_ns": duration}
+                for category, rank, start, duration in (
+                    ("overhead", 0, 0, 10),
+                    ("overhead", 0, 1000, 500),  # the last flush
+                    ("PROFILER_OVERHEAD", 1, 0, 200),
+                    ("PROFILER_OVERHEAD", 1, 100, 100),  # within that one
+                    ("other", 0, 0, 99),
+                )
             ],
             "kernels": [kernel(0, 1000), kernel(0, 1000, rank=1)],
         },
         [
             ("info", 0, 1, "The profiler reports 10 ns of its own overhead in 1 µs of recording (1 %)."),
-            ("warning", 1, 1, "The profiler reports 200 ns of its own overhead in 1 µs of recording (20 %)."),
+            ("warning", 1, 2, "The profiler reports 200 ns of its own overhead in 1 µs of recording (20 %)."),
         ],
     ),
     (

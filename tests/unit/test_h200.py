@@ -108,7 +108,11 @@ def test_replayed_kernels_take_as_long_as_launched_ones(lab: Lab) -> None:
 def test_warnings_are_of_runs_that_recording_slows(lab: Lab) -> None:
     """Medians without waits for data of recorded steps, and of those after the recording, by the run folders."""
     warnings = {row["run"]: row["message"] for row in lab.doctor().to_pylist() if row["severity"] == "warning"}
-    slowed = {"decoder-compiled": ("24.02", "2.08", "11.55"), "decoder-recompute": ("46.23", "1.74", "26.61")}
+    slowed = {
+        "decoder-compiled": ("24.02", "2.08", "11.55"),
+        "decoder-recompute": ("46.23", "1.74", "26.61"),
+        "script-nsys": ("2.045", "1.51", "1.355"),
+    }
     assert warnings.keys() == slowed.keys()
     for run, (recorded, times, after) in slowed.items():
         assert (
@@ -182,3 +186,24 @@ def test_a_replay_without_the_cpu_side_takes_as_long_as_cuda_graphs(lab: Lab) ->
     (_, graphs_ns, _) = timed_steps("transformer-bf16-graphs")
     assert predicted_ns == pytest.approx(graphs_ns, rel=0.05)
     assert rows[0]["time_before_ns"] / 3 > 1.25 * graphs_ns
+
+
+def test_each_profiler_finds_the_same_kernels_of_a_script(lab: Lab) -> None:
+    """Three runs of data/script.py, two steps each: 29 kernels a step."""
+    classes = {"gemm": 22, "optimizer": 16, "elementwise": 12, "reduction": 6, "fill": 2}
+    kernel_sums_ns = []
+    for run in ("script-kineto", "script-nsys"):
+        rows = query(lab, "kernel_class_share", run=run)
+        assert {row["class"]: row["kernels"] for row in rows} == classes
+        kernel_sums_ns.append(rows[0]["kernel_sum_ns"])
+    assert kernel_sums_ns == [128_806, 128_992]
+    counted = "select count(distinct launch) as launches from kernel_metrics where run = 'script-ncu'"
+    assert lab.sql(counted).to_pylist() == [{"launches": sum(classes.values())}]
+
+
+def test_recorded_waits_of_streams_explain_a_critical_path(lab: Lab) -> None:
+    """cuDNN runs parts of a convolution on streams of its own, which wait for each other by events."""
+    unknown = {
+        run: query(lab, "critical_path", run=run)[0]["unknown_ratio"] for run in ("vgg16-batch64", "vgg16-syncs")
+    }
+    assert unknown == {"vgg16-batch64": pytest.approx(0.33, abs=0.005), "vgg16-syncs": pytest.approx(0.115, abs=0.0005)}
