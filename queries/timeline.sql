@@ -60,12 +60,39 @@
 -- text = "From {at_ns} on, {where} has {exposed_memory_ns of bin_ns} of exposed copies: at least twice its average."
 -- advice = "Where it is the beginning, it is the model and its data going to the device once; else pin host memory and copy while this batch computes."
 -- ///
-with everything as not materialized (
-    select run, source, start_ns, end_ns from gpu_activity where matches(run, $run)
+with
+-- /// if kept = true
+states as not materialized (
+    from device_states where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 placed as materialized (
-    from axis_of('everything')
+    select distinct run, source, shift_ns, length_ns from device_states where matches(run, $run)
 ),
+keyed as (
+    select distinct lane_key(run, source, rank, device, null) as key, run, source, rank, device, first_ns, last_ns, bin_ns as near_ns
+    from states
+),
+own_lanes as (
+    from lane_numbers('keyed')
+),
+-- /// end
+-- /// if kept = false
+everything as not materialized (
+    select run, source, rank, device, start_ns, end_ns from gpu_activity where matches(run, $run)
+),
+all_lanes as materialized (
+    from lanes('everything')
+),
+extents as (
+    select run, source, first_ns as start_ns, last_ns as end_ns from all_lanes
+),
+placed as materialized (
+    from axis_of('extents')
+),
+own_lanes as (
+    from all_lanes where matches(rank, $rank) and matches(device, $device)
+),
+-- /// end
 axes as materialized (
     select run, first_ns, span_ns, greatest(least($bins, span_ns), 1)::integer as bins
     from (
@@ -78,15 +105,61 @@ axes as materialized (
     )
     where span_ns > 0 and $bins > 0
 ),
+lanes_seen as materialized (
+    select
+        l.* exclude (first_ns, last_ns), a.first_ns, span_ns, bins, shift_ns,
+        l.first_ns + shift_ns as start_ns,
+        l.last_ns + shift_ns as end_ns
+    from own_lanes as l
+    join placed using (run, source)
+    join axes as a using (run)
+),
+-- /// if kept = true
+kept_bins as (
+    select distinct
+        l.lane, s.start_ns as kept_ns, s.start_ns + l.shift_ns as start_ns, s.end_ns + l.shift_ns as end_ns,
+        l.first_ns, l.span_ns, l.bins
+    from states as s
+    join lanes_seen as l on lane_key(s.run, s.source, s.rank, s.device, null) = l.key
+),
+kept_pieces as materialized (
+    select *, piece_start_ns = start_ns and piece_end_ns = end_ns as is_whole from split_at_bins('kept_bins')
+),
+pieces as materialized (  -- of bins that an edge cuts: only rows near one are swept again
+    select lane, bin, piece_start_ns as start_ns, piece_end_ns as end_ns from kept_pieces where not is_whole
+),
+cut_lanes as materialized (
+    from lanes_seen semi join pieces using (lane)
+),
+-- /// end
+-- /// if kept = false
+pieces as (
+    select
+        lane, bin,
+        bin_edge(bin, first_ns, span_ns, bins) as start_ns,
+        bin_edge(bin + 1, first_ns, span_ns, bins) as end_ns
+    from lanes_seen, lateral (select unnest(range(bins))::integer as bin) as n
+),
+-- /// end
 executions as not materialized (
-    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
-    from kernels
-    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
+    select k.run, k.source, k.rank, k.pid, k.device, k.stream, k.name, k.start_ns, k.end_ns, k.dur_ns, k.correlation
+    from kernels as k
+    -- /// if kept = true
+    join cut_lanes as l
+        on lane_key(k.run, k.source, k.rank, k.device, null) = l.key
+        and is_near_edge(try(k.start_ns + l.shift_ns), try(k.end_ns + l.shift_ns), l.near_ns, l.first_ns, l.span_ns, l.bins)
+    -- /// end
+    where matches(k.run, $run) and matches(k.rank, $rank) and matches(k.device, $device)
 ),
 activity as not materialized (
-    select run, source, rank, device, kind, start_ns, end_ns
-    from gpu_activity
-    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
+    select g.run, g.source, g.rank, g.device, g.kind, g.start_ns, g.end_ns
+    from gpu_activity as g
+    -- /// if kept = true
+    join cut_lanes as l
+        on lane_key(g.run, g.source, g.rank, g.device, null) = l.key
+        and is_near_edge(try(g.start_ns + l.shift_ns), try(g.end_ns + l.shift_ns), l.near_ns, l.first_ns, l.span_ns, l.bins)
+    -- /// end
+    where matches(g.run, $run) and matches(g.rank, $rank) and matches(g.device, $device)
 ),
 rows_seen as (  -- from this bit on, 25 bits of a running sum count the rows of a kind, 17 the graphs
     select
@@ -98,15 +171,6 @@ rows_seen as (  -- from this bit on, 25 bits of a running sum count the rows of 
     select lane_key(run, source, rank, device, null), start_ns, end_ns, case when kind = 'graph' then 75 else 50 end::tinyint
     from activity
     where kind <> 'kernel' and has_valid_interval(start_ns, end_ns)
-),
-lanes_seen as materialized (
-    select
-        lane, key, run, source, rank, device, shift_ns, a.first_ns, span_ns, bins,
-        l.first_ns + shift_ns as start_ns,
-        l.last_ns + shift_ns as end_ns
-    from lanes('activity') as l
-    join placed using (run, source)
-    join axes as a using (run)
 ),
 others as (  -- of a scope: what runs outside of it, by its layer
     select 3 * l.lane + o.layer as lane, o.start_ns + l.shift_ns as start_ns, o.end_ns + l.shift_ns as end_ns
@@ -121,20 +185,44 @@ laned as not materialized (
     select lane, start_ns, end_ns, 1::hugeint << 95 from lanes_seen  -- between these, uncovered time is idle
     union all
     select lane // 3, start_ns, end_ns, 1::hugeint << (92 + lane % 3) from merged('others')
-),
-edges as (  -- the bits above count the bins, from 1; the last edge sets them back to 0
-    select
-        lane,
-        bin_edge(number, first_ns, span_ns, bins) as at_ns,
-        case when number < bins then 1 else -bins end * (1::hugeint << 96) as step
-    from lanes_seen, lateral (select unnest(range(bins + 1)) as number) as n
+    union all
+    select lane, start_ns, end_ns, (1 + bin) * (1::hugeint << 96) from pieces  -- the bits above are the bin, from 1
 ),
 events as (
     select lane, start_ns as at_ns, step from laned
     union all
     select lane, end_ns, -step from laned
-    union all
-    from edges
+),
+swept as (  -- of a state, of which a bin has few, all stretches at once
+    select
+        lane,
+        (state >> 96)::integer - 1 as bin,
+        (state & 33554431)::bigint + ((state >> 25) & 33554431)::bigint as max_kernels,
+        ((state >> 25) & 33554431) > 0 as communicates,
+        ((state >> 50) & 33554431) > 0 as copies,
+        (state >> 92) & 7 > 0 as is_out_of_scope,
+        (state & 33554431) > 0 or ((state >> 75) & 131071) > 0 as computes,
+        computes or communicates and (state >> 92) & 1 = 0 or copies and (state >> 92) & 3 = 0 as is_exposed,
+        dur_ns,
+        dur_ns * max_kernels as kernel_ns
+    from (select lane, depth as state, sum(dur_ns) as dur_ns from running_depth('events') group by lane, depth)
+    where state >> 96 > 0 and (state >> 95) & 1 = 1
+),
+binned as (
+    from swept
+    -- /// if kept = true
+    union all by name
+    select
+        p.lane, p.bin, s.max_kernels, s.communicates, s.copies,
+        false as is_out_of_scope,
+        s.computes or s.runs_graph as computes,
+        s.computes or s.runs_graph or s.communicates or s.copies as is_exposed,
+        s.dur_ns, s.kernel_ns
+    from states as s
+    join lanes_seen as l on lane_key(s.run, s.source, s.rank, s.device, null) = l.key
+    join kept_pieces as p on l.lane = p.lane and s.start_ns = p.kept_ns
+    where p.is_whole
+    -- /// end
 ),
 sums as (
     select
@@ -145,22 +233,9 @@ sums as (
         coalesce(sum(dur_ns) filter (is_exposed and not computes and communicates), 0) as exposed_comm_ns,
         coalesce(sum(dur_ns) filter (is_exposed and not computes and not communicates), 0) as exposed_memory_ns,
         coalesce(sum(dur_ns) filter (not is_exposed and not is_out_of_scope), 0) as idle_ns,
-        sum(dur_ns * kernels) as kernel_ns,
-        max(kernels) as max_kernels
-    from (  -- of a state, of which a bin has few, all stretches at once
-        select
-            lane,
-            (state >> 96)::integer - 1 as bin,
-            (state & 33554431)::bigint + ((state >> 25) & 33554431)::bigint as kernels,
-            ((state >> 25) & 33554431) > 0 as communicates,
-            ((state >> 50) & 33554431) > 0 as copies,
-            (state >> 92) & 7 > 0 as is_out_of_scope,
-            (state & 33554431) > 0 or ((state >> 75) & 131071) > 0 as computes,
-            computes or communicates and (state >> 92) & 1 = 0 or copies and (state >> 92) & 3 = 0 as is_exposed,
-            dur_ns
-        from (select lane, depth as state, sum(dur_ns) as dur_ns from running_depth('events') group by lane, depth)
-        where state >> 96 > 0 and (state >> 95) & 1 = 1
-    )
+        sum(kernel_ns) as kernel_ns,
+        max(max_kernels) as max_kernels
+    from binned
     group by lane, bin
 ),
 copies as (

@@ -43,8 +43,13 @@ from _placed;
 -- bin_edge(number, first_ns, span_ns, bins): where a bin begins; bin_of(at_ns, …): the bin in which an instant lies. The
 -- bins of a span are as equal as whole nanoseconds allow, and halving their number merges each two of them.
 create or replace macro bin_edge(number, first_ns, span_ns, bins) as first_ns + (span_ns::hugeint * number // bins)::bigint;
-create or replace macro bin_of(at_ns, first_ns, span_ns, bins) as
-    (((at_ns - first_ns + 1)::hugeint * bins - 1) // span_ns)::integer;
+create or replace macro bin_of(at_ns, first_ns, span_ns, bins) as (
+    case
+        when at_ns >= first_ns and at_ns - first_ns < span_ns and span_ns < 4611686018427387904 // bins
+        then ((at_ns - first_ns + 1) * bins - 1) // span_ns  -- in 64 bits: a fifth of the time
+        else ((at_ns - first_ns + 1)::hugeint * bins - 1) // span_ns
+    end
+)::integer;
 
 -- split_at_bins(relation): rows (start_ns, end_ns; first_ns, span_ns, bins of their axis; and any others, which stay) cut
 -- at the edges of the bins, `piece_start_ns` to `piece_end_ns`. What lies outside is left out. A row within one bin, as
@@ -74,3 +79,11 @@ select
     greatest(piece_start_ns, bin_edge(bin, first_ns, span_ns, bins)) as piece_start_ns,
     least(piece_end_ns, bin_edge(bin + 1, first_ns, span_ns, bins)) as piece_end_ns
 from (select *, unnest(range(first_bin, last_bin + 1))::integer as bin from _placed where first_bin < last_bin);
+
+-- is_near_edge(start_ns, end_ns, near_ns, first_ns, span_ns, bins): whether a row is nearer to an edge of the bins than
+-- near_ns; also true of some rows that are less than twice as far.
+create or replace macro is_near_edge(start_ns, end_ns, near_ns, first_ns, span_ns, bins) as
+    start_ns - near_ns::double <= first_ns + span_ns
+    and end_ns + near_ns::double >= first_ns
+    and floor((start_ns - first_ns - 2 * near_ns::double) * (bins / span_ns))
+        < floor((end_ns - first_ns + 2 * near_ns::double) * (bins / span_ns));

@@ -66,7 +66,7 @@ def waits(store: Path) -> list[int]:
 
 
 def test_few_rows_that_follow_from_many_are_kept(tmp_path: Path, computed: list[str]) -> None:
-    names = ("gpu_breakdown", "stream_summary", "kernel_class_share", "advice")
+    names = ("gpu_breakdown", "stream_summary", "kernel_class_share", "advice", "timeline")
     answers = []
     small, large = (store_of(tmp_path / run, 10, collectives=n, run=run) for n, run in ((1, "small"), (2, "large")))
     for store, params in ((small, {}), (large, {}), (large, {}), (large, {"rank": 1})):
@@ -74,9 +74,10 @@ def test_few_rows_that_follow_from_many_are_kept(tmp_path: Path, computed: list[
             with session.connect(store) as con:
                 answers.append(execute.run(con, library.find(name), params).to_pylist())
         assert (store / rollups.FOLDER).exists() == (store == large)
-    assert sorted(computed) == sorted(2 * ["device_times", "stream_times", "class_shares", "width_states"])
-    assert answers[4:8] == answers[8:12]
-    assert [[row for row in rows if row["rank"] == 1] for rows in answers[8:12]] == answers[12:]
+    of_both = ["device_times", "stream_times", "class_shares", "width_states"]
+    assert sorted(computed) == sorted([*of_both, *of_both, "device_states"])
+    assert answers[5:10] == answers[10:15]
+    assert [[row for row in rows if row["rank"] == 1] for rows in answers[10:15]] == answers[15:]
 
 
 def test_kept_rows_are_those_that_are_computed(tmp_path: Path, computed: list[str]) -> None:

@@ -1,12 +1,16 @@
 """The timeline's bins on random rows, against a look at every nanosecond, and against the whole."""
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties import examples
-from tracelab.query import library
+from tracelab.query import execute, library
+from tracelab.store import shared_relations
 
 COMPUTE, COMMUNICATION = "volta_sgemm_128x32_nt", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)"
 FIRST = 1_000
@@ -22,6 +26,18 @@ kernels = st.lists(
 )
 copies = st.lists(st.fixed_dictionaries(gpu | {"size_bytes": st.integers(0, 99)}), min_size=1, max_size=4)
 graphs = st.lists(st.fixed_dictionaries(gpu), max_size=2)
+
+
+@contextmanager
+def keeping_four_bins() -> Iterator[None]:
+    """Answer as where the store keeps states, in four bins of devices with three rows, some of which edges cut."""
+    definitions = shared_relations._definitions()
+    few = definitions["device_states"].replace("lane_rows < 1600 then 1 else 100 <<", "lane_rows < 3 then 1 else 4 <<")
+    assert few != definitions["device_states"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(definitions, "device_states", few)
+        patch.setattr(execute, "_keeps_own", lambda *_: True)
+        yield
 
 
 def parts(running: Counter) -> str:
@@ -69,6 +85,11 @@ def test_bins_agree_with_a_look_at_every_nanosecond_and_add_up_to_the_whole(memo
     clocks = [{"source": source, "clock": "unix"} for source in "ab"]
     lab = memory.filled(tables | {"sources": clocks})
     answer = lab.run_query(library.find("timeline"), {"bins": bins}).to_pylist()
+    with keeping_four_bins():
+        assert lab.run_query(library.find("timeline"), {"bins": bins}).to_pylist() == answer
+        part = {"bins": bins, "from_ns": 7, "to_ns": 31, "device": 0}
+        kept_part = lab.run_query(library.find("timeline"), part).to_pylist()
+    assert lab.run_query(library.find("timeline"), part).to_pylist() == kept_part
     whole = lab.run_query(library.find("gpu_breakdown"), {}).to_pylist()
     span = (
         min((row["start_ns"] for _, row in rows), default=0),

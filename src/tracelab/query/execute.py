@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tracelab.errors import NoDataError, TracelabError, UsageError, suggest_close
 from tracelab.output.spans import format_spans
-from tracelab.query.spec import PARAMETER, Hint, Param, Query, Value, prune_blocks
+from tracelab.query.spec import KEPT, PARAMETER, Hint, Param, Query, Value, prune_blocks
 from tracelab.schema import BY_NAME
 from tracelab.store import execution, session, shared_relations
 
@@ -87,12 +87,22 @@ def _provide_tables(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping
         from tracelab.store import kept_relations
 
         kept = None if execution.has_few_rows(con) else kept_relations.open_kept(con)
-        sql, needed = (sql, sql) if kept else shared_relations.write_unkept(sql)
+        is_kept = _keeps_own(con, sql, bound, kept)
+        sql = prune_blocks(sql, {KEPT: is_kept})
+        sql, needed = (sql, sql) if is_kept else shared_relations.write_unkept(sql)
         run, rank = bound.get("run"), bound.get("rank")
         shared_relations.provide(
             con, needed, None if run is None else [str(run)], lambda: kept, None if rank is None else int(rank)
         )
     return sql
+
+
+def _keeps_own(
+    con: duckdb.DuckDBPyConnection, sql: str, bound: Mapping[str, Value], kept: shared_relations.Kept | None
+) -> bool:
+    """Return whether the store keeps the relations that only this query names: those of one run of many rows."""
+    runs = [] if kept is None else [*kept.keys] if bound.get("run") is None else [str(bound["run"])]
+    return len(runs) == 1 and shared_relations.names_own(sql) and shared_relations.has_many_rows(con, runs[0])
 
 
 def _explain_empty(
@@ -174,7 +184,7 @@ def render_sql(query: Query, values: Mapping[str, Value]) -> str:
         return _literal(bound[match["name"]]) if match["name"] else match[0]
 
     prose = "".join(f"-- {line}".rstrip() + "\n" for line in query.prose.splitlines())
-    sql = prune_blocks(query.sql, bound)
+    sql = prune_blocks(query.sql, bound | {KEPT: False})
     if shared_relations.names_computed(sql):
         sql = shared_relations.write_into(sql)
     return prose + PARAMETER.sub(literal, sql).rstrip(";") + ";\n"

@@ -24,6 +24,8 @@ PARAMETER = re.compile(
 """Matches `$name` in SQL: the group `name` is empty where a string, a quoted name or a comment matched."""
 
 _HEADER = re.compile(r"^-- /// (?P<kind>\w+)\n(?P<toml>.*?)^-- ///$\n?", re.MULTILINE | re.DOTALL)
+KEPT = "kept"
+"""The name of blocks for where the store keeps the relations of the query (`true`), and for elsewhere (`false`)."""
 _BLOCK = re.compile(
     r"^ *-- /// if (?P<name>\w+) = (?P<values>[^\n]+)\n(?P<sql>.*?)^ *-- /// end$\n?", re.MULTILINE | re.DOTALL
 )
@@ -290,7 +292,10 @@ def _check_params_used(path: Path, params: tuple[Param, ...], file: HeaderFile) 
 
 @dataclass(frozen=True)
 class Block:
-    """Lines between `-- /// if NAME = VALUE, VALUE` and `-- /// end`: they yield rows only with one of these values."""
+    """Lines between `-- /// if NAME = VALUE, VALUE` and `-- /// end`: a part of the query with one of these values.
+
+    NAME is a parameter, or KEPT.
+    """
 
     name: str
     values: tuple[str, ...]
@@ -304,12 +309,15 @@ def list_blocks(sql: str) -> Iterator[Block]:
 def prune_blocks(sql: str, values: Mapping[str, object]) -> str:
     """Return SQL without the blocks that these values make idle; the other lines keep their numbers.
 
+    Blocks of a name without a value stay.
     DuckDB plans each part of a query, also one that yields no rows.
     """
 
     def prune(match: re.Match[str]) -> str:
         block = _parse_block(match)
         value = values.get(block.name)
+        if block.name not in values:
+            return match[0]
         text = str(value).lower() if isinstance(value, bool) else value
         return match[0] if text in block.values else "\n" * match[0].count("\n")
 
@@ -322,6 +330,7 @@ def _parse_block(match: re.Match[str]) -> Block:
 
 def _check_blocks(params: tuple[Param, ...], sql: str) -> None:
     choices = {param.name: ("false", "true") if param.type == "flag" else param.choices for param in params}
+    choices.setdefault(KEPT, ("false", "true"))
     for block in list_blocks(sql):
         if not block.values or not set(block.values) <= set(choices.get(block.name, ())):
             raise _HeaderError(

@@ -140,6 +140,17 @@ def write_into(sql: str) -> str:
     return _write_ctes(sql, named(sql))
 
 
+def names_own(sql: str) -> bool:
+    """Return whether a query names relations that no other query names."""
+    return not words_of(sql).isdisjoint(_relations_of_one_query())
+
+
+def has_many_rows(con: duckdb.DuckDBPyConnection, run: str) -> bool:
+    """Return whether a run has so many GPU rows that what follows from them is kept."""
+    (count,) = con.execute(f"select count(*) from {_ACTIVITY} where run = ?", [run]).fetchall()[0]
+    return int(count) >= LEAST_KEPT_ROWS
+
+
 def write_unkept(sql: str) -> tuple[str, str]:
     """Return a query with the relations that no other one names as CTEs, and a text with the names that it still needs.
 
