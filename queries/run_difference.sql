@@ -4,8 +4,8 @@
 -- (ranges of threads but those of steps, numbers in their texts as #) add up durations. Of a long section those with the largest difference_ns have
 -- rows of their own, the rest is `others`.
 -- Where neither run used a GPU, the CPU is compared: `ops` add up each op's own time, without the ops inside it, and
--- `collectives` communication by gloo, MPI or UCC. The breakdown is then of ranks: waiting for data, else compute (an op runs,
--- neither of c10d nor of the autograd engine), else communication, else idle.
+-- `collectives` communication by gloo, MPI or UCC. The breakdown is then of ranks: exposed communication, in which no op computes
+-- (one neither of c10d nor of the autograd engine), else waiting for data, else compute, else idle.
 -- Runs differ in how much they recorded. So difference_ns is per device, and per step where both runs have steps, ranges that
 -- step_name finds: medians over those that count for `tracelab compare`, which have the same figures. A GPU row belongs to the
 -- step that launched it, an op or range to that in which it begins; a step on a GPU is from its first kernel to that of the next one.
@@ -214,8 +214,13 @@ stretches as materialized (  -- the time of each step on a lane, or of the whole
 communicating as materialized (
     select lane, 0::tinyint as layer, start_ns, end_ns from work where communicates
 ),
+exposing as materialized (  -- on the CPU ops that compute, also while a step waits for data, and communication below them
+    select lane, (layer - 1)::tinyint as layer, start_ns, end_ns from work where layer > 0 and exists (from cpu_runs)
+),
 parts as (
     from layers_of_stretches('work', 'stretches')
+    union all by name
+    select lane, step_id, second_ns as cpu_exposed_ns from layers_of_stretches('exposing', 'stretches')
     union all by name
     select lane, step_id, first_ns as communication_ns from layers_of_stretches('communicating', 'stretches')
 ),
@@ -223,7 +228,7 @@ windows as materialized (
     select
         l.run, if(m.by_step, s.number, 0) as number, count(window_ns) as lanes,
         sum(window_ns) as window_ns, sum(first_ns) as first_ns, sum(second_ns) as second_ns, sum(third_ns) as third_ns,
-        sum(idle_ns) as idle_ns, sum(communication_ns) as communication_ns
+        sum(idle_ns) as idle_ns, sum(communication_ns) as communication_ns, sum(cpu_exposed_ns) as cpu_exposed_ns
     from parts
     join lanes as l using (lane)
     left join step_ids as s using (step_id)
@@ -355,13 +360,13 @@ window_parts as (
         if(is_cpu, u.ranks, u.devices) as lanes,
         if(m.by_step, w.lanes, u.by_device) as divisor,
         if(is_cpu, w.second_ns, w.first_ns) as compute_ns,
-        if(is_cpu, w.third_ns, w.second_ns) as exposed_ns,
+        if(is_cpu, w.cpu_exposed_ns, w.second_ns) as exposed_ns,
         [
             if(m.by_step, 'gpu_window', 'window_time'), 'compute', 'exposed_communication',
             if(is_cpu, 'data_wait', 'exposed_copies'), 'idle', 'communication', 'overlapped_communication'
         ] as names,
         [
-            w.window_ns, compute_ns, exposed_ns, if(is_cpu, w.first_ns, w.third_ns), w.idle_ns,
+            w.window_ns, compute_ns, exposed_ns, if(is_cpu, w.first_ns + w.third_ns - exposed_ns, w.third_ns), w.idle_ns,
             w.communication_ns, w.communication_ns - exposed_ns
         ] as times
     from units as u

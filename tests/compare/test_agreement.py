@@ -105,8 +105,14 @@ def test_both_have_the_figures_of_runs_without_a_gpu(memory: MemoryStore, listed
         place = {"run": run, "rank": 0, "pid": 1, "tid": 1}
         for number, durations in enumerate(listed):
             start_ns = number * 300
-            mark = {"name": f"step {number}", "scope": "cpu", "start_ns": start_ns, "dur_ns": 200 + longer}
-            tables["annotations"].append(place | mark)
+            tables["annotations"] += [
+                place | {"name": name, "scope": "cpu", "tid": tid, "start_ns": start_ns + after_ns, "dur_ns": dur_ns}
+                for name, tid, after_ns, dur_ns in (
+                    (f"step {number}", 1, 0, 200 + longer),
+                    ("gloo:all_reduce", 2, 40, 50 + longer),
+                    ("enumerate(DataLoader)#_Iter.__next__", 1, 80, 20),
+                )
+            ]
             tables["ops"] += [
                 place | {"name": f"aten::op{at}", "start_ns": start_ns + 60 * at, "dur_ns": dur_ns + longer}
                 for at, dur_ns in enumerate(durations)

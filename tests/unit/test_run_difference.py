@@ -187,12 +187,14 @@ def cpu_times(executed: list[Row], noted: list[Row], run: str) -> dict[tuple, in
         for at in range(min((row["start_ns"] for row in ops + ranges), default=0), max(ends, default=0)):
             names = {row["name"] for row in open_at(ops + ranges, at)}
             loads = any(name.startswith("enumerate") for name in names)
-            first = "data_wait" if loads else "compute" if any(name.startswith("aten") for name in names) else None
+            computes = any(name.startswith("aten") for name in names)
             communicates = "gloo:all_reduce" in names
+            is_exposed = communicates and not computes
+            first = "data_wait" if loads else "compute" if computes else "idle"
             found["window", "window_time"] += 1
             found["breakdown", "communication"] += communicates
-            found["breakdown", "overlapped_communication"] += communicates and first is not None
-            found["breakdown", first or ("exposed_communication" if communicates else "idle")] += 1
+            found["breakdown", "overlapped_communication"] += communicates and computes
+            found["breakdown", "exposed_communication" if is_exposed else first] += 1
     return found
 
 
