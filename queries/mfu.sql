@@ -352,8 +352,10 @@ judged as (
         end as no_flop,
         case
             when no_flop is not null then no_flop
+            when precision is null and peak is null
+            then 'the precision of the FLOPs is not known: add --precision, such as tensor_bf16, or --peak-gflop-per-s'
             when peak is null
-            then 'no peak of ' || coalesce(precision, 'any precision') || ' is known: measure ceilings, or add --peak-gflop-per-s'
+            then 'no peak of ' || precision || ' is known: measure ceilings, or add --peak-gflop-per-s'
             when achieved > most
             then printf('%.1f %% of the peak cannot be: the FLOPs, the time, the precision or the peak are wrong', 100 * achieved / most)
         end as refused
