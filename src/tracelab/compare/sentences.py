@@ -232,7 +232,7 @@ def rank_sentence(comparison: Comparison) -> str | None:
         others = "the median of the others changes by " if number == 0 else "others "
         change, usual = (_signed(each.metric, value) for value in (each.candidate - each.base, each.others))
         parts.append(f"{describe_metric(each.metric)} {change} on rank {each.rank} ({others}{usual})")
-    return f"Unlike on the other ranks: {'; '.join(parts)}." if parts else None
+    return f"Unlike on the other ranks, by means over steps and recordings: {'; '.join(parts)}." if parts else None
 
 
 def fullest_sentence(comparison: Comparison) -> str | None:
