@@ -204,7 +204,7 @@ def test_paper_states_where_tables_and_charts_are_cut_and_shows_all_columns_of_t
     ]
     written = tmp_path_factory.mktemp("paper") / "report.html"
     written.write_text(report(build_store(written.parent / "lab", {"kernels": kernels})), encoding="utf-8")
-    chromium.open(written, width=700)
+    chromium.open(written, width=700, dark=True)
     for part in ("details.fold", "details.sql", "details.data"):
         chromium.run(f"document.querySelector('#kernel_summary {part}').open = true")
     chromium.call("Emulation.setEmulatedMedia", media="print")
@@ -217,6 +217,8 @@ def test_paper_states_where_tables_and_charts_are_cut_and_shows_all_columns_of_t
     assert (
         chromium.run("Math.max(...[...document.querySelectorAll('.data table')].map(each => each.scrollWidth))") <= 700
     )
+    assert chromium.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert chromium.run("tracelab.color('ink')") == "rgb(27, 31, 36)"
     visible = "[...document.querySelectorAll('figure .paper')].filter(each => each.offsetHeight)"
     notes = f"{visible}.map(each => each.textContent)"
     assert "2 more bars are in the file." in chromium.run(notes)
