@@ -48,7 +48,24 @@
 -- step = "exposed_step"
 -- advice = "Overlapping can gain at most the second figure; collective_summary has the collectives, and how much of them is waiting where the traces of all ranks are one run."
 -- ///
-with activity as not materialized (  -- each use reads only its own kinds and columns
+with
+-- /// if kept = true
+described as materialized (
+    select c.*, k.start_clock_ns, k.end_clock_ns
+    from communication_kernels as c
+    left join communication_clocks as k on c.run = k.run and c.id = k.id
+    where c.id > 0 and c.in_scope and matches(c.run, $run) and matches(c.rank, $rank) and matches(c.device, $device)
+),
+communication as (
+    select
+        run, source, rank, device, start_ns, end_ns, start_clock_ns, end_clock_ns,
+        named_collective as collective,
+        measured_ns as dur_ns
+    from described
+),
+-- /// end
+-- /// if kept = false
+activity as not materialized (
     select run, source, rank, device, kind, start_ns, end_ns, dur_ns
     from gpu_activity
     where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
@@ -61,36 +78,48 @@ executions as not materialized (
 kinds as materialized (
     select run, source, rank, device, start_ns, end_ns, dur_ns, class, collective from with_class('executions')
 ),
+described as not materialized (
+    from communication_kernels where in_scope and matches(rank, $rank) and matches(device, $device)
+),
 communication as (
     select run, source, rank, device, start_ns, end_ns, dur_ns, collective from kinds where class = 'communication'
 ),
 compute as (
     from hiding_compute('kinds', 'activity')
 ),
+-- /// end
 parts as (
-    select run, source, rank, device, start_ns, end_ns, dur_ns, collective as part from communication
+    select * exclude (collective), collective as part from communication
     union all
-    select run, source, rank, device, start_ns, end_ns, dur_ns, 'all' from communication
-),
-described as not materialized (
-    from communication_kernels where in_scope and matches(rank, $rank) and matches(device, $device)
+    select * exclude (collective), 'all' from communication
 ),
 steps as materialized (
     from recorded_steps($run, $rank, $step_name)
 ),
 labelled as (
-    select run, source, rank, device, start_ns, end_ns, 'all' as part, label from with_label('described')
+    select
+        run, source, rank, device, start_ns, end_ns,
+        -- /// if kept = true
+        start_clock_ns, end_clock_ns,
+        -- /// end
+        'all' as part, label
+    from with_label('described')
 ),
 in_steps as materialized (
     from with_entered_step('labelled', 'steps')
 ),
 measured as (  -- in one sweep
-    select run, source, rank, device, start_ns, end_ns, part from parts
-    union all
-    from slices('in_steps')
+    select * exclude (dur_ns) from parts
+    union all by name
+    select * exclude (label, step) replace (slice_key(part, label, step) as part) from in_steps
 ),
 clipped as materialized (
+    -- /// if kept = true
+    from clip_to_clocks('measured')
+    -- /// end
+    -- /// if kept = false
     from clip_to('measured', 'compute')
+    -- /// end
 ),
 part_sums as (
     select
@@ -100,21 +129,13 @@ part_sums as (
     from parts
     group by run, rank, device, part
 ),
-device_sums as (
-    select
-        run, rank, device,
-        as_bigint(coalesce(sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)), 0)) as gpu_activity_ns
-    from activity
-    group by run, rank, device
-),
-kernel_sums as (
-    select
-        run, rank, device,
-        as_bigint(sum(dur_ns)) as kernel_sum_ns,
-        as_bigint(coalesce(sum(dur_ns) filter (class = 'unclassified'), 0)) as unclassified_ns
-    from kinds
-    where has_valid_interval(start_ns, end_ns)
-    group by run, rank, device
+device_sums as materialized (
+    -- /// if kept = true
+    from activity_times where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
+    -- /// end
+    -- /// if kept = false
+    from activity_sums('activity', 'kinds')
+    -- /// end
 ),
 answers as (
     select run, rank, device, 'all' as part from device_sums
@@ -128,15 +149,12 @@ select
     zero_if_missing(p.run, p.dur_ns) as dur_ns,
     zero_if_missing(i.run, i.busy_ns) as busy_ns,
     zero_if_missing(i.run, i.busy_ns - i.inside_ns) as exposed_ns,
-    d.gpu_activity_ns,
-    zero_if_missing(s.run, s.kernel_sum_ns) as kernel_sum_ns,
-    zero_if_missing(b.run, b.busy_ns) as kernel_busy_ns,
-    zero_if_missing(w.run, w.window_ns) as window_ns,
+    d.gpu_activity_ns, d.kernel_sum_ns, d.kernel_busy_ns, d.window_ns,
     zero_if_missing(p.run, p.dur_ns) / nullif(d.gpu_activity_ns, 0) as of_gpu_activity_ratio,
-    zero_if_missing(p.run, p.dur_ns) / nullif(s.kernel_sum_ns, 0) as of_kernel_sum_ratio,
-    zero_if_missing(i.run, i.busy_ns) / nullif(b.busy_ns, 0) as of_kernel_busy_ratio,
-    zero_if_missing(i.run, i.busy_ns) / nullif(w.window_ns, 0) as of_window_ratio,
-    zero_if_missing(s.run, s.unclassified_ns) as unclassified_ns,
+    zero_if_missing(p.run, p.dur_ns) / nullif(d.kernel_sum_ns, 0) as of_kernel_sum_ratio,
+    zero_if_missing(i.run, i.busy_ns) / nullif(d.kernel_busy_ns, 0) as of_kernel_busy_ratio,
+    zero_if_missing(i.run, i.busy_ns) / nullif(d.window_ns, 0) as of_window_ratio,
+    d.unclassified_ns,
     m.label as exposed_kind,
     m.step as exposed_step
 from answers as a
@@ -147,7 +165,4 @@ left join clipped as i
     on a.run = i.run and a.rank = i.rank and a.device is not distinct from i.device and a.part = i.part
 left join most_exposed('in_steps', 'clipped') as m
     on a.run = m.run and a.rank = m.rank and a.device is not distinct from m.device and a.part = m.part
-left join kernel_sums as s on a.run = s.run and a.rank = s.rank and a.device is not distinct from s.device
-left join busy('kinds') as b on a.run = b.run and a.rank = b.rank and a.device is not distinct from b.device
-left join scope_windows('activity') as w on a.run = w.run and a.rank = w.rank and a.device is not distinct from w.device
 order by a.run, a.rank, a.device, collective

@@ -398,6 +398,63 @@ select run, rank, device, as_bigint(sum(window_ns)) as window_ns
 from _source_windows
 group by run, rank, device;
 
+-- clock_instants(rows, covers): instants (lane, at_ns, step) of rows (clock, lane, start_ns, end_ns), 1 at the start and -1 at
+-- the end, each with clock_ns, the time so far in which one of covers (clock, start_ns, end_ns) ran. One pass over starts of
+-- covers and instants of rows, as in union_pieces().
+create or replace macro clock_instants(rows, covers) as table
+with _instants as (
+    select clock, start_ns as at_ns, null::bigint as end_ns, lane, 1 as step from query_table(rows)
+    union all
+    select clock, end_ns, null, lane, -1 from query_table(rows)
+    union all
+    select clock, start_ns, end_ns, null, null from query_table(covers)
+),
+_placed as (
+    select
+        lane, at_ns, step,
+        (clock::hugeint << 64) + at_ns as start_at,
+        case when lane is null then (clock::hugeint << 64) + end_ns else 0 end as end_at
+    from (select clock, at_ns, end_ns, lane, step from _instants order by clock, at_ns)
+),
+_covered as (
+    select
+        lane, at_ns, step,
+        (greatest(
+            least(
+                max(end_at) over (rows between unbounded preceding and current row),
+                lead(start_at, 1, 170141183460469231731687303715884105727) over ()
+            ),
+            start_at
+        ) - start_at)::bigint as covered_ns
+    from _placed
+),
+_clocked as (
+    select
+        lane, at_ns, step,
+        sum(covered_ns) over (rows between unbounded preceding and current row) - covered_ns as clock_ns
+    from _covered
+)
+from _clocked
+where lane is not null;
+
+-- clocked_times(instants): of each lane of instants as clock_instants() has them the time in which a row ran, busy_ns, and the
+-- part of it in which a cover did, inside_ns.
+create or replace macro clocked_times(instants) as table
+with _stretches as (
+    select
+        lane,
+        lead(at_ns) over () - at_ns as dur_ns,
+        lead(clock_ns) over () - clock_ns as inside_ns,
+        sum(step) over (rows between unbounded preceding and current row) as depth
+    from (select lane, at_ns, step, clock_ns from query_table(instants) order by lane, at_ns)
+)
+select
+    lane,
+    sum(dur_ns) filter (depth > 0) as busy_ns,
+    sum(inside_ns) filter (depth > 0) as inside_ns
+from _stretches
+group by lane;
+
 -- clip_to(relation, cover): of each part of the relation the measure of its union, and of what of it lies inside the union
 -- of the cover. A row is one run, rank, device and part. The cover is swept once, and its clock, the time so far in which
 -- it ran, is read at the events of the parts. Both sweeps stream as in running_depth(); at the end of a lane nothing runs,
@@ -426,57 +483,54 @@ _covers as (
     join hint_small('_clocks') using (key)
 ),
 _instants as (
-    select clock, start_ns as at_ns, null::bigint as end_ns, lane, 1 as step from _parts
-    union all
-    select clock, end_ns, null, lane, -1 from _parts
-    union all
-    select clock, start_ns, end_ns, null, null from _covers
-),
-_placed as (
-    select
-        lane, at_ns, step,
-        (clock::hugeint << 64) + at_ns as start_at,
-        case when lane is null then (clock::hugeint << 64) + end_ns else 0 end as end_at
-    from (select clock, at_ns, end_ns, lane, step from _instants order by clock, at_ns)
-),
-_covered as (
-    select
-        lane, at_ns, step,
-        (greatest(
-            least(
-                max(end_at) over (rows between unbounded preceding and current row),
-                lead(start_at, 1, 170141183460469231731687303715884105727) over ()
-            ),
-            start_at
-        ) - start_at)::bigint as covered_ns
-    from _placed
-),
-_clocked as (
-    select
-        lane, at_ns, step,
-        sum(covered_ns) over (rows between unbounded preceding and current row) - covered_ns as clock_ns
-    from _covered
-),
-_stretches as (
-    select
-        lane,
-        lead(at_ns) over () - at_ns as dur_ns,
-        lead(clock_ns) over () - clock_ns as inside_ns,
-        sum(step) over (rows between unbounded preceding and current row) as depth
-    from (select lane, at_ns, step, clock_ns from _clocked where lane is not null order by lane, at_ns)
-),
-_sums as (  -- by number first: lanes are fewer than their stretches
-    select
-        lane,
-        sum(dur_ns) filter (depth > 0) as busy_ns,
-        sum(inside_ns) filter (depth > 0) as inside_ns
-    from _stretches
-    group by lane
+    from clock_instants('_parts', '_covers')
 )
 select
     run, rank, device, part,
     as_bigint(coalesce(sum(busy_ns), 0)) as busy_ns,
     as_bigint(coalesce(sum(inside_ns), 0)) as inside_ns
-from _sums
+from clocked_times('_instants')
 join _timelines using (lane)
+group by run, rank, device, part;
+
+-- cover_clocks(relation, cover): the has_valid_interval() rows of a relation by their `id`, with start_clock_ns and end_clock_ns,
+-- the time so far in which the cover ran at their start and end: of any of their parts, clip_to_clocks() needs no cover.
+create or replace macro cover_clocks(relation, cover) as table
+with _lanes as materialized (
+    from lanes(relation)
+),
+_rows as (
+    select lane as clock, id as lane, start_ns, end_ns from with_lane(relation, '_lanes')
+),
+_covers as (
+    select lane as clock, start_ns, end_ns
+    from (select lane_key(run, source, rank, device, null) as key, start_ns, end_ns from intervals(cover))
+    join hint_small('_lanes') using (key)
+)
+select
+    lane as id,
+    as_bigint(max(clock_ns) filter (step = 1)) as start_clock_ns,
+    as_bigint(max(clock_ns) filter (step = -1)) as end_clock_ns
+from clock_instants('_rows', '_covers')
+group by lane;
+
+-- clip_to_clocks(relation): clip_to() of a relation whose rows have start_clock_ns and end_clock_ns of cover_clocks().
+create or replace macro clip_to_clocks(relation) as table
+with _lanes as materialized (
+    from lanes(relation)
+),
+_rows as materialized (
+    select lane, start_ns, end_ns, start_clock_ns, end_clock_ns from with_lane(relation, '_lanes')
+),
+_instants as (
+    select lane, start_ns as at_ns, 1 as step, start_clock_ns as clock_ns from _rows
+    union all
+    select lane, end_ns, -1, end_clock_ns from _rows
+)
+select
+    run, rank, device, part,
+    as_bigint(coalesce(sum(busy_ns), 0)) as busy_ns,
+    as_bigint(coalesce(sum(inside_ns), 0)) as inside_ns
+from clocked_times('_instants')
+join _lanes using (lane)
 group by run, rank, device, part;

@@ -61,3 +61,33 @@ select
     as_bigint(coalesce(sum(dur_ns) filter (runs_0 or runs_1 or runs_2), 0)) as busy_ns
 from _parts
 group by run, rank, device;
+
+-- activity_sums(activity, kinds): the durations of all rows of gpu_activity on each device, of its kernels, of those that no rule
+-- knows, the time in which at least one kernel ran, and the window. `kinds` has the kernels with_class().
+create or replace macro activity_sums(activity, kinds) as table
+with _device_sums as (
+    select
+        run, rank, device,
+        as_bigint(coalesce(sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)), 0)) as gpu_activity_ns
+    from query_table(activity)
+    group by run, rank, device
+),
+_kernel_sums as (
+    select
+        run, rank, device,
+        as_bigint(sum(dur_ns)) as kernel_sum_ns,
+        as_bigint(coalesce(sum(dur_ns) filter (class = 'unclassified'), 0)) as unclassified_ns
+    from query_table(kinds)
+    where has_valid_interval(start_ns, end_ns)
+    group by run, rank, device
+)
+select
+    d.run, d.rank, d.device, d.gpu_activity_ns,
+    zero_if_missing(s.run, s.kernel_sum_ns) as kernel_sum_ns,
+    zero_if_missing(s.run, s.unclassified_ns) as unclassified_ns,
+    zero_if_missing(b.run, b.busy_ns) as kernel_busy_ns,
+    zero_if_missing(w.run, w.window_ns) as window_ns
+from _device_sums as d
+left join _kernel_sums as s on d.run = s.run and d.rank = s.rank and d.device is not distinct from s.device
+left join busy(kinds) as b on d.run = b.run and d.rank = b.rank and d.device is not distinct from b.device
+left join scope_windows(activity) as w on d.run = w.run and d.rank = w.rank and d.device is not distinct from w.device;

@@ -34,7 +34,7 @@ create or replace macro is_computing_op(name) as
 -- bytes_source, group_name, group_description, group_size, group_ranks, group_start, group_stride, comm_id, comms_id, seq,
 -- is_p2p, src_rank, dst_rank, root, raw_name, dtype, in_elements, out_elements. A kernel without a note of its own has that of the
 -- op that launched it and no other communication kernel. The rank itself sends what names only a receiver, and receives what
--- names only a sender. `measured_ns` is the duration where it is valid.
+-- names only a sender. `measured_ns` is the duration where it is valid; named_collective is the kind by with_class(), by the name alone.
 -- NCCL's own ranges, in NVTX, name a communicator and count its ranks from 0: the n-th rank of the run that uses it is its n-th
 -- rank, where the run has all of them. What calls between ncclGroupStart and ncclGroupEnd communicate is launched when the
 -- group ends; of several calls in a group the kernel has what they have in common.
@@ -227,6 +227,7 @@ select
         when c.collective in ('send_recv', 'unknown') then coalesce(c.op_collective, c.collective)  -- SendRecv carries others
         else c.collective
     end as collective,
+    c.collective as named_collective,
     c.note.size_bytes as size_bytes,
     c.note.bytes_source as bytes_source,
     c.note.group_name as group_name,

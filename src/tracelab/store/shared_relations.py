@@ -35,7 +35,7 @@ _ACTIVITY = "gpu_activity"
 _ONE_QUERY = "-- /// of one query\n"
 """The line of a file whose relation only one query names."""
 
-_WITH = re.compile(r"\s*with\s+(?=\w+\s+as\b)", re.IGNORECASE)
+_WITH = re.compile(r"\s*with\s+(?:--.*\n\s*)*(?=\w+\s+as\b)", re.IGNORECASE)
 
 
 def names_computed(text: str) -> bool:
