@@ -2,7 +2,8 @@
 -- state: whether compute, communication, copies or memsets, and whole graphs run. dur_ns is the time of the state in the bin; kernel_ns
 -- is that time for each kernel in flight, of which there are max_kernels at most. Bins are equal parts of the axis of the run, of
 -- which axis_of() has shift_ns and length_ns, no longer than bin_ns: one where devices have few rows, else 100, or two, four,
--- eight … times as many. first_ns and last_ns are those of the rows on the device. Of a wanted rank, or of all; in a scope, of its rows.
+-- eight … times as many. first_ns and last_ns are those of the rows on the device, which has one row of 0 ns where they take no
+-- time. Of a wanted rank, or of all; in a scope, of its rows.
 -- /// of one query
 with activity as not materialized (  -- each use reads only its own kinds and columns
     select run, source, rank, device, kind, start_ns, end_ns
@@ -41,7 +42,6 @@ timelines as materialized (
     from own_lanes as l
     join placed as p using (run, source)
     join sizes as s using (run)
-    where l.last_ns > l.first_ns
 ),
 numbered as (
     select *, unnest(range(first_bin, last_bin + 1)) as bin
@@ -51,6 +51,7 @@ numbered as (
             bin_of(first_ns + shift_ns, 0, length_ns, bins) as first_bin,
             bin_of(last_ns - 1 + shift_ns, 0, length_ns, bins) as last_bin
         from timelines
+        where last_ns > first_ns
     )
 ),
 pieces as materialized (  -- numbered in the order of their starts, lane by lane
@@ -122,3 +123,19 @@ select
 from states as s
 join pieces as p using (piece)
 join timelines as t using (lane)
+union all by name
+select
+    run, source, rank, device, shift_ns, length_ns,
+    0 as bin_ns,
+    first_ns, last_ns,
+    first_ns as start_ns,
+    last_ns as end_ns,
+    false as computes,
+    false as communicates,
+    false as copies,
+    false as runs_graph,
+    0 as dur_ns,
+    0 as kernel_ns,
+    0 as max_kernels
+from timelines
+where last_ns = first_ns

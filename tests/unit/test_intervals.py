@@ -205,6 +205,23 @@ def test_inside_measures_each_part_alone(con, listed, cover):
 
 
 @quick
+@given(relations, relations)
+def test_clocks_of_rows_measure_parts_without_their_cover(con, listed, cover):
+    fill(con, a=listed, b=cover)
+    con.execute("create or replace temp table numbered as select row_number() over () as id, * from a")
+    con.execute(
+        "create or replace temp table parts as select *, {'half': start_ns % 2} as part "
+        "from numbered left join cover_clocks('numbered', 'b') using (id)"
+    )
+    for half in (0, 1):
+        found, expected = (
+            answer(con, f"select rank, device, busy_ns, inside_ns from {macro} where part.half = {half}")
+            for macro in ("clip_to_clocks('parts')", "clip_to('parts', 'b')")
+        )
+        assert found == expected
+
+
+@quick
 @given(relations)
 def test_alone_is_the_time_of_one_part_and_no_other(con, listed):
     fill(con, a=listed)

@@ -65,8 +65,10 @@ def waits(store: Path) -> list[int]:
     return [wait_ns for (wait_ns,) in rows]
 
 
-def test_few_rows_that_follow_from_many_are_kept(tmp_path: Path, computed: list[str]) -> None:
-    names = ("gpu_breakdown", "stream_summary", "kernel_class_share", "advice", "timeline")
+def test_few_rows_that_follow_from_many_are_kept(
+    tmp_path: Path, computed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("gpu_breakdown", "stream_summary", "kernel_class_share", "advice", "timeline", "nccl_share")
     answers = []
     small, large = (store_of(tmp_path / run, 10, collectives=n, run=run) for n, run in ((1, "small"), (2, "large")))
     for store, params in ((small, {}), (large, {}), (large, {}), (large, {"rank": 1})):
@@ -74,10 +76,13 @@ def test_few_rows_that_follow_from_many_are_kept(tmp_path: Path, computed: list[
             with session.connect(store) as con:
                 answers.append(execute.run(con, library.find(name), params).to_pylist())
         assert (store / rollups.FOLDER).exists() == (store == large)
-    of_both = ["device_times", "stream_times", "class_shares", "width_states"]
-    assert sorted(computed) == sorted([*of_both, *of_both, "device_states"])
-    assert answers[5:10] == answers[10:15]
-    assert [[row for row in rows if row["rank"] == 1] for rows in answers[10:15]] == answers[15:]
+    of_both = 2 * ["device_times", "stream_times", "class_shares", "width_states", "communication_kernels"]
+    assert sorted(computed) == sorted([*of_both, "device_states", "communication_clocks", "activity_times"])
+    assert answers[6:12] == answers[12:18]
+    assert [[row for row in rows if row["rank"] == 1] for rows in answers[12:18]] == answers[18:]
+    monkeypatch.setattr(execute, "_keeps_own", lambda *_: False)
+    with session.connect(large) as con:
+        assert [execute.run(con, library.find(name), {}).to_pylist() for name in names[4:]] == answers[16:18]
 
 
 def test_kept_rows_are_those_that_are_computed(tmp_path: Path, computed: list[str]) -> None:
