@@ -217,3 +217,32 @@ def test_paths_through_a_kept_graph_are_those_through_its_rows(tmp_path: Path, m
     for path in store.glob(f"{rollups.FOLDER}/*/*/outline.parquet"):
         path.write_bytes(b"")
     assert paths_of(store) == expected
+
+
+def test_causes_are_kept_for_the_usual_parameters_alone(tmp_path: Path, computed: list[str]) -> None:
+    """Rank 1 comes 2,000 ns late, after a gap before work that was launched in time: overhead, of at most 30 us."""
+    starts = {0: (0, 1000), 1: (0, 3000)}
+    kernels = [
+        kernel(rank, at, 4000 if at else 100, source=f"job{rank}", run="job", pid=rank, correlation=at + 1)
+        for rank, each in starts.items()
+        for at in each
+    ]
+    calls = [
+        {"source": f"job{rank}", "run": "job", "rank": rank, "pid": rank, "tid": 3, "api": "runtime"}
+        | {"name": "cudaLaunchKernel", "start_ns": 90, "dur_ns": 5, "correlation": at + 1}
+        for rank, each in starts.items()
+        for at in each[1:]
+    ]
+    store = build_store(tmp_path / "lab", {"kernels": kernels, "api_calls": calls}, trace_bytes=None)
+    query = library.find("straggler_causes")
+
+    def ask(**params: int) -> list[tuple[str, int]]:
+        with session.connect(store) as con:
+            rows = execute.run(con, query, params).to_pylist()
+        return [(row["cause"], row["cost_ns"]) for row in rows if row["cause"] is not None]
+
+    assert ask() == [("overhead", 2000)]
+    assert computed.count("delay_costs") == 1
+    assert ask(min_gap_ns=500) == [("dependency", 2000)]
+    assert ask() == [("overhead", 2000)]
+    assert computed.count("delay_costs") == 1

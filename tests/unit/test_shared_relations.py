@@ -117,7 +117,7 @@ def test_no_query_or_macro_calls_a_part_of_its_own_as_a_shared_relation() -> Non
     part = re.compile(r"(?:^with (?:recursive )?|^)(\w+) as (?:not )?(?:materialized )?\(", re.MULTILINE)
     files = [path for path in QUERIES.rglob("*.sql") if path.parent.name != "shared"]
     named = {path.name: set(part.findall(path.read_text(encoding="utf-8"))) for path in files}
-    assert len(named["straggler_causes.sql"]) > 40
+    assert len(named["stragglers.sql"]) > 20
     shared = {path.stem for path in (QUERIES / "shared").glob("*.sql")}
     assert {name: found for name, parts in named.items() if (found := parts & shared)} == {}
 
@@ -129,6 +129,14 @@ def test_a_relation_of_one_query_is_named_by_one_query_and_nothing_else() -> Non
     for name in of_one:
         named_by = [path for path, text in texts.items() if re.search(rf"\b{name}\b", text)]
         assert [path.parent for path in named_by] == [QUERIES], name
+
+
+def test_a_relation_of_one_query_is_kept_for_the_defaults_of_its_parameters() -> None:
+    for query in library.library().values():
+        defaults = {param.name: param.default for param in query.params}
+        assert shared_relations.kept_values(query.sql).items() <= defaults.items(), query.name
+    values = shared_relations.kept_values(library.find("straggler_causes").sql)
+    assert sorted(values) == ["loader_name", "min_gap_ns"]
 
 
 def test_a_relation_of_one_query_is_a_part_of_it_where_the_store_keeps_none(lab: Lab) -> None:

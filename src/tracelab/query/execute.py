@@ -100,7 +100,9 @@ def _provide_tables(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping
 def _keeps_own(
     con: duckdb.DuckDBPyConnection, sql: str, bound: Mapping[str, Value], kept: shared_relations.Kept | None
 ) -> bool:
-    """Return whether the store keeps the relations that only this query names: those of one run of many rows."""
+    """Return whether the store keeps the relations that only this query names, of one run of many rows, as they are."""
+    if not shared_relations.kept_values(sql).items() <= bound.items():
+        return False
     runs = [] if kept is None else [*kept.keys] if bound.get("run") is None else [str(bound["run"])]
     return len(runs) == 1 and shared_relations.names_own(sql) and shared_relations.has_many_rows(con, runs[0])
 

@@ -12,6 +12,7 @@ from tracelab import schema
 from tracelab.errors import UsageError, suggest_close
 from tracelab.query.report_rules import SECTION_TITLES, Report, parse_report
 from tracelab.resources import QUERIES
+from tracelab.store import shared_relations
 
 ParamType = Literal["text", "run", "integer", "number", "flag"]
 """`run` is text that names a run; if omitted, a query's parameters of this type are the store's runs, if as many."""
@@ -286,7 +287,7 @@ def _check_params_used(path: Path, params: tuple[Param, ...], file: HeaderFile) 
         line = file.sql_line + file.sql.count("\n", 0, used[name])
         hint = suggest_close("$", name, declared - used.keys())
         raise UsageError(f"{path}:{line}: the SQL uses ${name}, which [params] does not declare{hint}")
-    for name in sorted(declared - used.keys()):
+    for name in sorted(declared - used.keys() - shared_relations.kept_values(file.sql).keys()):
         raise _HeaderError(name, f"[params] declares {name!r}, which the SQL does not use")
 
 

@@ -7,6 +7,7 @@ one query reads is a relation so that a store can keep it, and else a CTE of the
 """
 
 import hashlib
+import json
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -34,6 +35,9 @@ _ACTIVITY = "gpu_activity"
 
 _ONE_QUERY = "-- /// of one query\n"
 """The line of a file whose relation only one query names."""
+
+_VALUE = re.compile(r"^-- /// where (\w+) = (.+)$", re.MULTILINE)
+"""The line of such a file with a parameter of the query, and the value, as JSON, with which the relation is kept."""
 
 _WITH = re.compile(r"\s*with\s+(?:--.*\n\s*)*(?=\w+\s+as\b)", re.IGNORECASE)
 
@@ -135,6 +139,11 @@ def _provide_one(con: duckdb.DuckDBPyConnection, name: str, part: _Part, kept: K
     return source
 
 
+def kept_values(sql: str) -> dict[str, str | int]:
+    """Return the parameters of a query with which the relations that it names are kept, and the values of then."""
+    return {param: value for name in named(sql) for param, value in _values(name).items()}
+
+
 def write_into(sql: str) -> str:
     """Return a query with the shared relations that it names as CTEs."""
     return _write_ctes(sql, named(sql))
@@ -183,6 +192,11 @@ def _definitions() -> dict[str, str]:
 
 
 @cache
+def _values(name: str) -> dict[str, str | int]:
+    return {param: json.loads(value) for param, value in _VALUE.findall(_texts_of_files()[name])}
+
+
+@cache
 def _relations_of_one_query() -> frozenset[str]:
     return frozenset(name for name, text in _texts_of_files().items() if _ONE_QUERY in text)
 
@@ -207,7 +221,7 @@ def _find_stored(con: duckdb.DuckDBPyConnection, name: str, part: _Part) -> str 
 
 def _compute(con: duckdb.DuckDBPyConnection, name: str, part: _Part) -> str:
     table, sql = f"{SCHEMA}.{_table(name, part)}", _definitions()[name]
-    values = {"run": part.run, "rank": part.rank}
+    values = {"run": part.run, "rank": part.rank, **_values(name)}
     con.execute(
         f"create table {table} as {sql}", {key: value for key, value in values.items() if f"${key}" in sql}
     ).fetchall()
@@ -249,7 +263,7 @@ def _encode_texts(rows: pa.Table) -> pa.Table:
 
 
 def _texts(name: str) -> list[str]:
-    return [_definitions()[each] for each in named(name)]
+    return [f"{_definitions()[each]}{_values(each) or ''}" for each in named(name)]
 
 
 def _table(name: str, part: _Part) -> str:
