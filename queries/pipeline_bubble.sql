@@ -52,75 +52,24 @@ groups as materialized (
 carried as materialized (
     from with_role('communication', 'groups') where in_scope and matches(rank, $rank)
 ),
-calls as not materialized (
-    select run, source, pid, tid, correlation, start_ns, end_ns
-    from api_calls
-    where api in ('runtime', 'driver') and matches(run, $run) and matches(rank, $rank)
-),
-launched as (
-    select
-        run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation,
-        {'kind': part, 'pid': pid, 'tid': call_tid, 'at_ns': call_start_ns} as part
-    from with_calls('executions', 'calls')
-),
 compute as materialized (
-    select
-        row_number() over () as id,
-        run, source, rank, device, start_ns, end_ns,
-        part.pid as pid,
-        part.tid as tid,
-        part.at_ns as at_ns
-    from with_class('launched')
-    where class <> 'communication' or part.kind = 'graph'
-),
-backward_ops as (
-    select run, source, pid, tid, start_ns, end_ns
-    from ops
-    where matches(run, $run) and matches(rank, $rank) and starts_with(name, 'autograd::engine::evaluate_function')
-),
-forward_ops as (
-    select run, source, pid, tid, start_ns, end_ns
-    from ops
-    where matches(run, $run) and matches(rank, $rank) and sequence_number is not null
-),
-backward as materialized (
-    select id from within('compute', 'backward_ops')
-),
-forward as (
-    select id from within('compute', 'forward_ops') anti join backward using (id)
-),
-phased as (
-    select id, true as is_forward from forward
-    union all
-    select id, false from backward
+    select run, source, rank, device, start_ns, end_ns
+    from with_class('executions')
+    where class <> 'communication' or part = 'graph'
 ),
 lanes as materialized (
     select (row_number() over (order by run, rank, source, device))::integer as lane, run, source, rank, device
     from (select distinct run, source, rank, device from compute)
 ),
-marks as materialized (
-    select l.lane, l.run, l.rank, coalesce(s.pid, -1) as pid, s.step, s.start_ns, s.range_end_ns
-    from steps as s
-    join lanes as l on s.run = l.run and s.source = l.source and s.rank = l.rank
-),
-placed as materialized (  -- two numbers join in half the time of four columns
-    select l.lane, c.id, coalesce(c.pid, -1) as pid, c.at_ns, c.start_ns, c.end_ns
+placed as (
+    select l.lane, c.start_ns, c.end_ns
     from compute as c
     join lanes as l on c.run = l.run and c.source = l.source and c.rank = l.rank and c.device is not distinct from l.device
 ),
 passes as materialized (
-    select
-        s.lane, s.run, s.rank, s.step,
-        min(c.start_ns) filter (p.is_forward) as begin_ns,
-        max(c.end_ns) filter (not p.is_forward) as end_ns,
-        min(c.start_ns) filter (not p.is_forward) as first_backward_ns,
-        greatest(min(c.start_ns) filter (not p.is_forward), max(c.end_ns) filter (p.is_forward)) as last_forward_ns
-    from placed as c
-    join phased as p on c.id = p.id
-    asof join marks as s on c.lane = s.lane and c.pid = s.pid and c.at_ns >= s.start_ns
-    where c.at_ns < s.range_end_ns
-    group by s.lane, s.run, s.rank, s.step
-    having min(c.start_ns) filter (p.is_forward) < max(c.end_ns) filter (not p.is_forward)
+    select l.lane, p.run, p.rank, p.step, p.begin_ns, p.end_ns, p.first_backward_ns, p.last_forward_ns
+    from pipeline_passes as p
+    join lanes as l on p.run = l.run and p.source = l.source and p.rank = l.rank and p.device is not distinct from l.device
 ),
 cuts as materialized (
     select lane, at_ns, row_number() over (order by lane, at_ns desc) as cell
