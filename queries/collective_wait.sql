@@ -43,34 +43,24 @@
 -- lateness_ns = "Its entry less the median entry of the other ranks; below 0 where it is early."
 -- root_wait_ns = "Of a broadcast or reduction with a known root: waiting for a late root, or of an early root for the last other rank."
 -- ///
-with executions as not materialized (
-    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
-    from kernels
-    where matches(run, $run)
-),
-waits as not materialized (
-    from collective_waits where in_scope
+with waits as not materialized (
+    from clocked_waits where in_scope and matches(run, $run)
 ),
 parts as (
-    select run, source, rank, device, start_ns, start_ns + wait_ns as end_ns, number as part from waits where wait_ns > 0
+    select
+        run, source, rank, device, start_ns, start_ns + wait_ns as end_ns,
+        start_clock_ns, wait_end_clock_ns as end_clock_ns, number as part
+    from waits
+    where wait_ns > 0
     union all
-    select run, source, rank, device, start_ns + wait_ns, end_ns, -number from waits where transfer_ns > 0
-),
-kinds as (
-    select run, source, rank, device, start_ns, end_ns, class from with_class('executions')
-),
-graphs as (
-    select run, source, rank, device, kind, start_ns, end_ns from gpu_activity where kind = 'graph' and matches(run, $run)
-),
-compute as (
-    from hiding_compute('kinds', 'graphs')
-    union all
-    select run, source, rank, device, start_ns, end_ns from cpu_layers where layer = 0
+    select run, source, rank, device, start_ns + wait_ns, end_ns, wait_end_clock_ns, end_clock_ns, -number
+    from waits
+    where transfer_ns > 0
 ),
 exposed as (
     select run, abs(part) as number, rank, sum(busy_ns - inside_ns) filter (part > 0) as wait_ns,
         sum(busy_ns - inside_ns) filter (part < 0) as transfer_ns
-    from clip_to('parts', 'compute')
+    from clip_to_clocks('parts')
     group by run, abs(part), rank
 )
 select
@@ -91,7 +81,7 @@ select
     as_bigint(r.root_wait_ns) as root_wait_ns
 from waits as w
 left join exposed as e on w.run = e.run and w.number = e.number and w.rank = e.rank
-left join latenesses('collective_waits') as l on w.run = l.run and w.number = l.number and w.rank = l.rank
+left join latenesses('clocked_waits') as l on w.run = l.run and w.number = l.number and w.rank = l.rank
 left join root_waits('matched_collectives', 'rank_clocks') as r on w.run = r.run and w.number = r.number and w.rank = r.rank
 where matches(w.rank, $rank)
 order by w.run, w.number, w.rank

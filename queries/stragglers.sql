@@ -138,23 +138,18 @@
 -- step = "exposed_p2p_wait_step"
 -- advice = "Between the stages of a pipeline that is the bubble, which a slow stage makes longer: pipeline_bubble compares it with the ideal one, and more microbatches make it shorter."
 -- ///
-with executions as not materialized (
-    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
-    from kernels
-    where matches(run, $run)
-),
-communication as not materialized (
+with communication as not materialized (
     from communication_kernels where in_scope
 ),
 all_waits as not materialized (
-    from collective_waits where in_scope
+    from clocked_waits where in_scope
 ),
 recorded_waits as materialized (
     select * replace (
         case when not is_p2p then wait_ns end as wait_ns,
         case when not is_p2p then last_rank end as last_rank
     )
-    from collective_waits
+    from clocked_waits
 ),
 waits as not materialized (
     from recorded_waits where in_scope
@@ -164,9 +159,10 @@ rooted as materialized (  -- one that is not found on all ranks has no wait
     from (
         select
             run, number, source, rank, device, start_ns, end_ns, duration_wait_ns as wait_ns,
+            start_clock_ns, wait_end_clock_ns, end_clock_ns,
             arg_min(rank, (end_ns - start_ns, rank)) over (partition by run, number) as shortest_rank,
             in_scope
-        from collective_waits
+        from clocked_waits
         where may_synchronize(collective) and not is_p2p and last_rank is null
     )
     where in_scope
@@ -201,31 +197,35 @@ caused as (
     group by run, last_rank
 ),
 spans as (
-    select run, number, source, rank, device, start_ns, last_start_ns as end_ns, 'wait' as part from waits where wait_ns > 0
+    select
+        run, number, source, rank, device, start_ns, last_start_ns as end_ns,
+        start_clock_ns, last_start_clock_ns as end_clock_ns, 'wait' as part
+    from waits
+    where wait_ns > 0
     union all
-    select run, number, source, rank, device, last_start_ns, end_ns, 'transfer' from waits where last_rank is not null
+    select run, number, source, rank, device, last_start_ns, end_ns, last_start_clock_ns, end_clock_ns, 'transfer'
+    from waits
+    where last_rank is not null
     union all
-    select run, number, source, rank, device, start_ns + wait_ns, end_ns, 'p2p' from all_waits where is_p2p and transfer_ns > 0
+    select run, number, source, rank, device, start_ns + wait_ns, end_ns, wait_end_clock_ns, end_clock_ns, 'p2p'
+    from all_waits
+    where is_p2p and transfer_ns > 0
     union all
-    select run, number, source, rank, device, start_ns, start_ns + wait_ns, 'p2p wait' from all_waits where is_p2p and wait_ns > 0
+    select run, number, source, rank, device, start_ns, start_ns + wait_ns, start_clock_ns, wait_end_clock_ns, 'p2p wait'
+    from all_waits
+    where is_p2p and wait_ns > 0
     union all
-    select run, number, source, rank, device, start_ns, start_ns + wait_ns, 'rooted wait' from rooted where wait_ns > 0
+    select run, number, source, rank, device, start_ns, start_ns + wait_ns, start_clock_ns, wait_end_clock_ns, 'rooted wait'
+    from rooted
+    where wait_ns > 0
     union all
-    select run, number, source, rank, device, start_ns + coalesce(wait_ns, 0), end_ns, 'rooted transfer' from rooted
+    select
+        run, number, source, rank, device, start_ns + coalesce(wait_ns, 0), end_ns,
+        wait_end_clock_ns, end_clock_ns, 'rooted transfer'
+    from rooted
 ),
 p2p_sums as (
     select run, rank, sum(end_ns - start_ns) as p2p_dur_ns from all_waits where is_p2p and wait_ns is not null group by run, rank
-),
-kinds as (
-    select run, source, rank, device, start_ns, end_ns, class from with_class('executions')
-),
-graphs as (
-    select run, source, rank, device, kind, start_ns, end_ns from gpu_activity where kind = 'graph' and matches(run, $run)
-),
-compute as (
-    from hiding_compute('kinds', 'graphs')
-    union all
-    select run, source, rank, device, start_ns, end_ns from cpu_layers where layer = 0
 ),
 steps as materialized (
     from recorded_steps($run, null, $step_name)
@@ -244,14 +244,21 @@ in_steps as materialized (
     from with_entered_step('labelled', 'steps')
 ),
 measured as (  -- in one sweep
-    select run, source, rank, device, start_ns, end_ns, part from spans
+    select run, source, rank, device, start_ns, end_ns, start_clock_ns, end_clock_ns, part from spans
     union all
-    select run, source, rank, device, start_ns, last_start_ns, format('for {}', last_rank) from waits where wait_ns > 0
+    select
+        run, source, rank, device, start_ns, last_start_ns, start_clock_ns, last_start_clock_ns,
+        format('for {}', last_rank)
+    from waits
+    where wait_ns > 0
     union all
-    from slices('in_steps')
+    select
+        run, source, rank, device, start_ns, end_ns, start_clock_ns, end_clock_ns,
+        slice_key(part, label, step)
+    from in_steps
 ),
 clipped as materialized (
-    from clip_to('measured', 'compute')
+    from clip_to_clocks('measured')
 ),
 exposed as (
     select

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tracelab.store import computed_tables, rollups, session
 
-_RELATIONS = "collective_waits, cpu_layers, launched_work, delay_costs, pipeline_passes"
+_RELATIONS = "clocked_waits, cpu_layers, launched_work, delay_costs, pipeline_passes"
 """The shared relations of communication, with those that they read."""
 
 
