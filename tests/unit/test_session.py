@@ -13,7 +13,7 @@ from tests.build import build_store, file_of, rewrite_commits, source_id
 from tracelab import schema
 from tracelab.errors import NoDataError, StoreError
 from tracelab.query import execute, library, spec
-from tracelab.store import computed_tables, session
+from tracelab.store import computed_tables, session, shared_relations
 from tracelab.store.commit_log import Part
 
 KERNEL = {"name": "k", "device": 0, "start_ns": 5, "dur_ns": 10}
@@ -185,8 +185,12 @@ def test_a_session_has_all_that_a_query_needs_and_no_more(
     with session.connect(kept, referenced=execute.referenced_sql(each)) as part:
         if execute.answerable(whole, [each]):
             values = execute.bind(each, {})
-            computed_tables.provide(part, each.sql, values)
-            assert part.sql(each.sql, params=values).columns == list(each.columns)  # which binds and does not run it
+            for is_kept in (False, True):
+                sql = spec.prune_blocks(each.sql, values | {spec.KEPT: is_kept})
+                sql, needed = (sql, sql) if is_kept else shared_relations.write_unkept(sql)
+                computed_tables.provide(part, needed, values)
+                used = execute._select_used(sql, values)
+                assert part.sql(sql, params=used).columns == list(each.columns)  # which binds and does not run it
         else:
             problems = []
             for con in (part, whole):
