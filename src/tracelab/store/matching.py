@@ -11,9 +11,9 @@ _RELATIONS = "clocked_waits, cpu_layers, launched_work, delay_costs, pipeline_pa
 def match_ranks(store: Path, run: str, sources: int) -> bool:
     """Keep what queries across ranks read of a run that has so many sources; return whether this was done.
 
-    That are the shared relations of its communication, such as the matched collectives and the clocks, and the graph of
-    its critical path. False where the run has other sources, or ranks that do not wait for each other. Raises
-    TracelabError where memory does not suffice.
+    That are the shared relations of its communication, such as the matched collectives, the clocks and what late ranks
+    cost, and the graph of its critical path. False where the run has other sources, or ranks that do not wait for each
+    other. Raises TracelabError where memory does not suffice.
     """
     read = "\n".join(text for each in computed_tables.condensed_computations() for text in each.texts.values())
     con = session.connect(store, referenced=f"{_RELATIONS}\n{read}", read_runs=[run])

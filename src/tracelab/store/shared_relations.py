@@ -140,7 +140,7 @@ def _provide_one(con: duckdb.DuckDBPyConnection, name: str, part: _Part, kept: K
 
 
 def kept_values(sql: str) -> dict[str, str | int]:
-    """Return the parameters of a query with which the relations that it names are kept, and the values of then."""
+    """Return the parameters of the relations that a query names, with the values for which these are kept."""
     return {param: value for name in named(sql) for param, value in _values(name).items()}
 
 
