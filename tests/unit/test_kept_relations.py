@@ -246,3 +246,14 @@ def test_causes_are_kept_for_the_usual_parameters_alone(tmp_path: Path, computed
     assert ask(min_gap_ns=500) == [("dependency", 2000)]
     assert ask() == [("overhead", 2000)]
     assert computed.count("delay_costs") == 1
+
+    def idle(**params: int) -> list[tuple[int, int]]:
+        with session.connect(store) as con:
+            rows = execute.run(con, library.find("idle_causes"), params).to_pylist()
+        return [(row["overhead_ns"], row["dependency_ns"]) for row in rows]
+
+    assert idle() == idle() == [(900, 0), (2900, 0)]
+    assert idle(rank=1) == [(2900, 0)]
+    assert idle(min_gap_ns=1000) == [(900, 0), (0, 2900)]
+    assert idle(device=0) == [(900, 0), (2900, 0)]
+    assert computed.count("idle_times") == 1

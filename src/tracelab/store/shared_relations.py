@@ -139,7 +139,7 @@ def _provide_one(con: duckdb.DuckDBPyConnection, name: str, part: _Part, kept: K
     return source
 
 
-def kept_values(sql: str) -> dict[str, str | int]:
+def kept_values(sql: str) -> dict[str, str | int | None]:
     """Return the parameters of the relations that a query names, with the values for which these are kept."""
     return {param: value for name in named(sql) for param, value in _values(name).items()}
 
@@ -192,7 +192,7 @@ def _definitions() -> dict[str, str]:
 
 
 @cache
-def _values(name: str) -> dict[str, str | int]:
+def _values(name: str) -> dict[str, str | int | None]:
     return {param: json.loads(value) for param, value in _VALUE.findall(_texts_of_files()[name])}
 
 
