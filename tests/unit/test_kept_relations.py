@@ -161,6 +161,14 @@ def test_small_runs_are_not_kept(tmp_path: Path) -> None:
     assert not (store / rollups.FOLDER).exists()
 
 
+def test_few_collectives_among_many_kernels_are_kept(tmp_path: Path, computed: list[str]) -> None:
+    rows = [kernel(rank, 10 * rank, 100, source=f"job{rank}", run="job") for rank in (0, 1)]
+    others = [rows[1] | {"name": "gemm", "start_ns": 200 + at} for at in range(LARGE - len(rows))]
+    store = build_store(tmp_path / "lab", {"kernels": rows + others}, trace_bytes=None)
+    assert waits(store) == waits(store) == [10, 0]
+    assert sorted(computed) == sorted(["communication_kernels", *NAMES])
+
+
 def test_moved_rows_have_no_kept_relations(tmp_path: Path) -> None:
     with session.connect(store_of(tmp_path / "lab", 10), alignment=Alignment(), referenced="sources") as con:
         assert open_kept(con) is None

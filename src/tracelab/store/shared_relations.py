@@ -31,7 +31,8 @@ LEAST_KEPT_ROWS = 50_000
 """Rows of a run from which on its relations are kept: to compute fewer takes less than half a second."""
 
 _ACTIVITY = "gpu_activity"
-"""The view whose rows count where a relation has few rows, but reads many."""
+_COUNTED = (_ACTIVITY, "recorded_kernels")
+"""Views whose rows count where a relation has few rows, but it, or one that it reads, follows from many."""
 
 _ONE_QUERY = "-- /// of one query\n"
 """The line of a file whose relation only one query names."""
@@ -156,8 +157,7 @@ def names_own(sql: str) -> bool:
 
 def has_many_rows(con: duckdb.DuckDBPyConnection, run: str) -> bool:
     """Return whether a run has so many GPU rows that what follows from them is kept."""
-    (count,) = con.execute(f"select count(*) from {_ACTIVITY} where run = ?", [run]).fetchall()[0]
-    return int(count) >= LEAST_KEPT_ROWS
+    return _has_many(con, _select_run(_ACTIVITY, run))
 
 
 def write_unkept(sql: str) -> tuple[str, str]:
@@ -214,9 +214,13 @@ def _find_stored(con: duckdb.DuckDBPyConnection, name: str, part: _Part) -> str 
     existing = con.execute("select table_name from duckdb_tables() where schema_name = ?", [SCHEMA]).fetchall()
     every = _table(name, _Part(None))
     if part.run is not None and (every,) in existing:
-        literal = part.run.replace("'", "''")
-        return f"(from {SCHEMA}.{every} where run = '{literal}')"
+        return _select_run(f"{SCHEMA}.{every}", part.run)
     return f"{SCHEMA}.{_table(name, part)}" if (_table(name, part),) in existing else None
+
+
+def _select_run(table: str, run: str) -> str:
+    literal = run.replace("'", "''")
+    return f"(from {table} where run = '{literal}')"
 
 
 def _compute(con: duckdb.DuckDBPyConnection, name: str, part: _Part) -> str:
@@ -248,12 +252,16 @@ def _keep(con: duckdb.DuckDBPyConnection, name: str, part: _Part, kept: Kept | N
     if kept is None or run is None or run not in kept.keys or part.rank is not None:
         return
     tables = [source for each in named(name) if (source := _find_stored(con, each, part))]
-    rows = [int(con.execute(f"select count(*) from {table}").fetchall()[0][0]) for table in tables]
-    if _ACTIVITY in words_of(_definitions()[name]):
-        rows += con.execute(f"select count(*) from {_ACTIVITY} where run = ?", [run]).fetchall()[0]
-    if max(rows, default=0) >= LEAST_KEPT_ROWS:
+    read = words_of("\n".join(definitions(name)))
+    tables += [_select_run(view, run) for view in _COUNTED if view in read]
+    if any(_has_many(con, table) for table in tables):
         table = f"{SCHEMA}.{_table(name, part)}"
         kept.write(name, _texts(name), run, lambda: _encode_texts(con.sql(f"from {table}").to_arrow_table()))
+
+
+def _has_many(con: duckdb.DuckDBPyConnection, table: str) -> bool:
+    (count,) = con.execute(f"select count(*) from {table}").fetchall()[0]
+    return int(count) >= LEAST_KEPT_ROWS
 
 
 def _encode_texts(rows: pa.Table) -> pa.Table:
