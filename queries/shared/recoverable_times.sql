@@ -45,8 +45,11 @@ communication as (
 memory as (
     select run, source, rank, device, start_ns, end_ns from layers where layer = 2
 ),
+launching as not materialized (  -- of a source without calls no launch is known to be late
+    from computing semi join (select distinct run, source from calls) using (run, source)
+),
 pauses as (
-    from gaps('computing')
+    from gaps('launching')
 ),
 launches as (
     select
