@@ -24,8 +24,9 @@ from tracelab.store import files
 
 _SLOW = (
     *("collect/test_option_pairs.py", "readers/test_kineto_corpus.py", "collect/test_program_runs.py", "study/"),
-    *("readers/test_kineto_recovery.py", "export/test_roundtrip.py", "wheel/", "report/test_summary.py"),
-    *("readers/test_op_flop_corpus.py", "collect/test_faults.py", "report/test_costs.py", "report/test_browser.py"),
+    *("readers/test_kineto_recovery.py", "export/test_roundtrip.py", "wheel/", "report/test_summary_small_runs.py"),
+    *("report/test_summary_job.py", "readers/test_op_flop_corpus.py", "collect/test_faults.py", "report/test_costs.py"),
+    "report/test_browser.py",
     *("compare/test_comparison.py", "report/test_commands.py", "collect/test_gpu_runs.py", "collect/test_gpu_check.py"),
     *("collect/test_train.py", "docs/test_notebook.py", "report/test_content.py", "readers/test_host_corpus.py"),
     *("unit/test_intervals.py", "readers/test_like_corpus.py", "export/", "readers/test_secrets.py", "docs/", "fuzz/"),
