@@ -8,8 +8,51 @@ static const uint64_t POWERS[MAX_POWER + 1] = {
     1000000000000000000u,
 };
 
+// Reads digits, and adds them behind those of `*number`, which wraps around where they are more than 19.
+static inline Cursor read_digits(Cursor cursor, uint64_t *number) {
+    for (;;) {
+        uint64_t eight;  // their first digit is in the lowest byte
+        __builtin_memcpy(&eight, cursor, sizeof eight);
+        uint64_t carries = eight + 0x0606060606060606u;  // of bytes beyond '9'
+        if (((eight & 0xf0f0f0f0f0f0f0f0u) | (carries & 0xf0f0f0f0f0f0f0f0u) >> 4) != 0x3333333333333333u) break;
+        eight -= 0x3030303030303030u;
+        eight = eight * 10 + (eight >> 8);  // pairs, in every other byte
+        uint64_t low = (eight & 0x000000ff000000ffu) * (100u + (1000000ull << 32));
+        uint64_t high = (eight >> 16 & 0x000000ff000000ffu) * (1u + (10000ull << 32));
+        *number = *number * 100000000u + ((low + high) >> 32);
+        cursor += sizeof eight;
+    }
+    for (; is_digit(*cursor); cursor++) *number = *number * 10 + (uint64_t)(*cursor - '0');
+    return cursor;
+}
+
+// Parses a number that is a whole one when its point is moved `exponent` digits to the right, as nearly all times are.
+// Returns NULL for any other one, and for one that may not be a valid number.
+static inline Cursor parse_short_decimal(Cursor cursor, int32_t exponent, int64_t offset, int64_t *value) {
+    Cursor start = cursor;
+    uint64_t number = 0;
+    cursor = read_digits(cursor, &number);
+    ptrdiff_t count = cursor - start;
+    if (!count || (count > 1 && *start == '0')) return NULL;
+    if (*cursor == '.') {
+        Cursor fraction = cursor + 1;
+        cursor = read_digits(fraction, &number);
+        if (cursor == fraction) return NULL;
+        count += cursor - fraction;
+        exponent -= (int32_t)(cursor - fraction);
+    }
+    if (exponent < 0 || count + exponent > MAX_DIGITS || (*cursor | 0x20) == 'e') return NULL;
+    for (; exponent; exponent--) number *= 10;
+    return number > INT64_MAX || __builtin_add_overflow((int64_t)number, offset, value) ? NULL : cursor;
+}
+
 Cursor parse_decimal(Cursor cursor, int32_t exponent, int64_t offset, int64_t *value, bool *is_whole) {
-    Cursor end = skip_number(cursor);
+    Cursor end = parse_short_decimal(cursor, exponent, offset, value);
+    if (end) {
+        *is_whole = true;
+        return end;
+    }
+    end = skip_number(cursor);
     if (!end) return NULL;
     bool negative = *cursor == '-';
     if (negative) cursor++;
