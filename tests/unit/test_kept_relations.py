@@ -169,6 +169,17 @@ def test_few_collectives_among_many_kernels_are_kept(tmp_path: Path, computed: l
     assert sorted(computed) == sorted(["communication_kernels", *NAMES])
 
 
+def test_rollups_read_kept_relations(tmp_path: Path, computed: list[str]) -> None:
+    store = store_of(tmp_path / "lab", 10)
+    answers = []
+    for name in ("gpu_breakdown", "fleet_summary"):
+        with session.connect(store) as con:
+            answers.append(execute.run(con, library.find(name), {}).to_pylist())
+    assert [row["window_ns"] for row in answers[0]] == [600, 590]
+    assert [row["window_ns"] for row in answers[1]] == [1190]
+    assert computed.count("device_times") == 1
+
+
 def test_moved_rows_have_no_kept_relations(tmp_path: Path) -> None:
     with session.connect(store_of(tmp_path / "lab", 10), alignment=Alignment(), referenced="sources") as con:
         assert open_kept(con) is None

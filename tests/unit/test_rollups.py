@@ -106,6 +106,16 @@ def test_one_run_computes_only_itself(store: Path, computed: list[str]) -> None:
     assert computed == ["b"]
 
 
+def test_the_rows_of_a_run_that_arrives_meanwhile_are_not_those_of_the_others(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = rollups.list_runs
+    monkeypatch.setattr(rollups, "list_runs", lambda con, wanted: listed(con, wanted)[:2])
+    assert [row["run"] for row in answer(store)] == ["a", "b"]
+    monkeypatch.undo()
+    assert [row["run"] for row in answer(store)] == list(RUNS)
+
+
 def test_many_segments_become_one(store: Path, computed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rollups, "_MOST_SOURCES", 1)
     monkeypatch.setattr(rollups, "_MOST_SEGMENTS", 2)

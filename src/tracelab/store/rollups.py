@@ -11,7 +11,7 @@ import hashlib
 import json
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -125,9 +125,11 @@ def collect(
     kept, missing = _read_kept(folder, selection.tables, runs)
     for batch in _batches(missing):
         referenced = "\n".join(("sources", *computation.texts.values()))
-        with closing(session.connect(store, referenced=referenced, runs=[run.name for run in batch])) as opened:
+        names = [run.name for run in batch]
+        is_all = selection.runs is None and len(batch) == len(runs)  # a session of all rows reads kept relations
+        with closing(session.connect(store, referenced=referenced, runs=None if is_all else names)) as opened:
             opened.execute("set enable_progress_bar = false").fetchall()
-            tables = dict(compute(opened))
+            tables = {name: _select_runs(table, names) for name, table in compute(opened).items()}
         kept.append({name: tables[name] for name in selection.tables})
         segment = write_segment(folder / uuid.uuid4().hex, tables, {run.name: run.key for run in batch})
         if segment and is_remote:
@@ -219,8 +221,12 @@ def _read_segment(segment: _Segment, names: Iterable[str]) -> Tables:
     tables = {name: read_rows(segment.folder / f"{name}.parquet") for name in names}
     if len(segment.runs) == len(segment.keys):
         return tables
-    chosen = text_column(sorted(segment.runs))
-    return {name: table.filter(pc.is_in(table.column("run"), chosen)) for name, table in tables.items()}
+    return {name: _select_runs(table, segment.runs) for name, table in tables.items()}
+
+
+def _select_runs(table: pa.Table, runs: Collection[str]) -> pa.Table:
+    """Return the rows of some runs: a store may have got others meanwhile."""
+    return table.filter(pc.is_in(table.column("run"), text_column(sorted(runs))))
 
 
 def remove_runs(files: StoreFiles, runs: set[str]) -> None:
