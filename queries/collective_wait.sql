@@ -45,23 +45,6 @@
 -- ///
 with waits as not materialized (
     from clocked_waits where in_scope and matches(run, $run)
-),
-parts as (
-    select
-        run, source, rank, device, start_ns, start_ns + wait_ns as end_ns,
-        start_clock_ns, wait_end_clock_ns as end_clock_ns, number as part
-    from waits
-    where wait_ns > 0
-    union all
-    select run, source, rank, device, start_ns + wait_ns, end_ns, wait_end_clock_ns, end_clock_ns, -number
-    from waits
-    where transfer_ns > 0
-),
-exposed as (
-    select run, abs(part) as number, rank, sum(busy_ns - inside_ns) filter (part > 0) as wait_ns,
-        sum(busy_ns - inside_ns) filter (part < 0) as transfer_ns
-    from clip_to_clocks('parts')
-    group by run, abs(part), rank
 )
 select
     w.run, w.number, w.rank, w.device, w.collective, w.state, w.matched_by, w.ranks,
@@ -75,12 +58,13 @@ select
     w.reason,
     w.src_rank::bigint as src_rank,
     w.dst_rank::bigint as dst_rank,
-    case when w.wait_ns is not null then as_bigint(coalesce(e.wait_ns, 0)) end as exposed_wait_ns,
-    case when w.wait_ns is not null then as_bigint(coalesce(e.transfer_ns, 0)) end as exposed_transfer_ns,
+    as_bigint(w.wait_ns - (w.wait_end_clock_ns - w.start_clock_ns)) as exposed_wait_ns,
+    case
+        when w.wait_ns is not null then as_bigint(greatest(0, w.transfer_ns) - greatest(0, w.end_clock_ns - w.wait_end_clock_ns))
+    end as exposed_transfer_ns,
     as_bigint(l.lateness_ns) as lateness_ns,
     as_bigint(r.root_wait_ns) as root_wait_ns
 from waits as w
-left join exposed as e on w.run = e.run and w.number = e.number and w.rank = e.rank
 left join latenesses('clocked_waits') as l on w.run = l.run and w.number = l.number and w.rank = l.rank
 left join root_waits('matched_collectives', 'rank_clocks') as r on w.run = r.run and w.number = r.number and w.rank = r.rank
 where matches(w.rank, $rank)
