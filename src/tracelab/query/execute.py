@@ -5,7 +5,8 @@ import difflib
 import fnmatch
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from keyword import iskeyword
 
 import duckdb
@@ -84,27 +85,39 @@ def _provide_tables(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping
 
         computed_tables.provide(con, sql, bound)
     elif shared_relations.names_computed(sql):
-        from tracelab.store import kept_relations
-
-        kept = None if execution.has_few_rows(con) else kept_relations.open_kept(con)
-        is_kept = _keeps_own(con, sql, bound, kept)
+        open_kept = cache(partial(_open_kept, con))
+        is_kept = _keeps_own(con, sql, bound, open_kept)
         sql = prune_blocks(sql, {KEPT: is_kept})
         sql, needed = (sql, sql) if is_kept else shared_relations.write_unkept(sql)
         run, rank = bound.get("run"), bound.get("rank")
         shared_relations.provide(
-            con, needed, None if run is None else [str(run)], lambda: kept, None if rank is None else int(rank)
+            con, needed, None if run is None else [str(run)], open_kept, None if rank is None else int(rank)
         )
     return sql
 
 
+def _open_kept(con: duckdb.DuckDBPyConnection) -> shared_relations.Kept | None:
+    from tracelab.store import kept_relations
+
+    return kept_relations.open_kept(con)
+
+
 def _keeps_own(
-    con: duckdb.DuckDBPyConnection, sql: str, bound: Mapping[str, Value], kept: shared_relations.Kept | None
+    con: duckdb.DuckDBPyConnection,
+    sql: str,
+    bound: Mapping[str, Value],
+    open_kept: Callable[[], shared_relations.Kept | None],
 ) -> bool:
     """Return whether the store keeps the relations that only this query names, of one run of many rows, as they are."""
-    if not shared_relations.kept_values(sql).items() <= bound.items():
+    if not shared_relations.names_own(sql) or not shared_relations.kept_values(sql).items() <= bound.items():
         return False
-    runs = [] if kept is None else [*kept.keys] if bound.get("run") is None else [str(bound["run"])]
-    return len(runs) == 1 and shared_relations.names_own(sql) and shared_relations.has_many_rows(con, runs[0])
+    if execution.has_few_rows(con) or session.plain_store(con) is None:
+        return False
+    run = bound.get("run")
+    if not shared_relations.has_many_rows(con, None if run is None else str(run)):
+        return False  # and the modules that keep relations need not be imported
+    kept = open_kept()
+    return kept is not None and (run is not None or len(kept.keys) == 1)
 
 
 def _explain_empty(

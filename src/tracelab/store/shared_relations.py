@@ -155,9 +155,9 @@ def names_own(sql: str) -> bool:
     return not words_of(sql).isdisjoint(_relations_of_one_query())
 
 
-def has_many_rows(con: duckdb.DuckDBPyConnection, run: str) -> bool:
-    """Return whether a run has so many GPU rows that what follows from them is kept."""
-    return _has_many(con, _select_run(_ACTIVITY, run))
+def has_many_rows(con: duckdb.DuckDBPyConnection, run: str | None) -> bool:
+    """Return whether a run, or all together, have so many GPU rows that what follows from them is kept."""
+    return _has_many(con, _ACTIVITY if run is None else _select_run(_ACTIVITY, run))
 
 
 def write_unkept(sql: str) -> tuple[str, str]:
