@@ -27,7 +27,7 @@ _SLOW = (
     *("readers/test_kineto_recovery.py", "export/test_roundtrip.py", "wheel/", "report/test_summary_small_runs.py"),
     *("report/test_summary_job.py", "readers/test_op_flop_corpus.py", "collect/test_faults.py", "report/test_costs.py"),
     "report/test_browser.py",
-    *("compare/test_comparison.py", "report/test_commands.py", "collect/test_gpu_runs.py", "collect/test_gpu_check.py"),
+    *("compare/test_comparison", "report/test_commands.py", "collect/test_gpu_runs.py", "collect/test_gpu_check.py"),
     *("collect/test_train.py", "docs/test_notebook.py", "report/test_content.py", "readers/test_host_corpus.py"),
     *("unit/test_intervals.py", "readers/test_like_corpus.py", "export/", "readers/test_secrets.py", "docs/", "fuzz/"),
     *("readers/test_nsys_corpus.py", "cli/test_streaming.py", "unit/test_session.py", "cli/test_sql.py"),
@@ -59,7 +59,10 @@ _SLOW = (
     *("collect/test_program_ends.py", "collect/test_program_threads.py", "collect/test_program_forks.py"),
     *("unit/test_remote_store.py", "unit/test_rollups.py", "unit/test_remote_inputs.py", "unit/test_archives.py"),
 )
-"""Files that take more than about three seconds, and the tests of the corpus: `make check` leaves them out."""
+"""Files that take more than about three seconds, and the tests of the corpus: `make check` leaves them out.
+
+A folder means all of its files, and a name without its suffix for all that begin with it.
+"""
 
 _FIRST = ("golden/", "unit/test_query_headers.py", *_SLOW)
 """Files that take long, roughly those that take longest first: the order in which the processes of a run begin them.
