@@ -8,41 +8,14 @@ import duckdb
 import pytest
 from click.testing import CliRunner
 
-from tests import stores
 from tests.build import build_store
 from tests.report.few_queries import report_of
-from tests.unit.scope_rows import ENGINE, MAIN, call, event, mark, on, work
+from tests.unit.scope_rows import TWO_STEPS, call, mark, work
 from tracelab.cli import main, options
 from tracelab.client import Lab
-from tracelab.collect.recording.recorder import PROGRAM_START
 from tracelab.errors import NoDataError, UsageError
-from tracelab.query import execute, library
+from tracelab.query import library
 from tracelab.store.scope.request import By, Scope
-
-TWO_STEPS: dict[str, list[dict[str, Any]]] = {
-    "annotations": [
-        mark(0, 90, "ProfilerStep#0"),
-        mark(100, 90, "ProfilerStep#1"),
-        mark(110, 20, "forward"),
-        mark(140, 40, "backward"),
-    ],
-    "ops": [
-        on(MAIN, 10, 20, name="aten::mm"),
-        on(MAIN, 112, 15, name="aten::mm"),
-        on(ENGINE, 145, 30, name="MmBackward"),
-    ],
-    "python_frames": [on(MAIN, 111, 18, name="nn.Module: Linear_0"), on(MAIN, 108, 30, name="train.py(3): forward")],
-    "api_calls": [call(15, 1), call(115, 2), call(150, 3, ENGINE), call(170, 4, ENGINE)],
-    "kernels": [
-        work(5, "unlinked", 99),
-        work(105, "late", 1),
-        work(125, "mm", 2),
-        work(185, "mm_backward", 3, stream=20),
-        work(220, "sum", 4),
-    ],
-    "memcpys": [event(130, 5, device=0, stream=7, direction="HtoD")],
-    "memory_events": [{"pid": 10, "tid": MAIN, "time_ns": 113, "size_bytes": 8}],
-}
 
 
 @pytest.fixture(scope="module")
@@ -53,10 +26,6 @@ def two_steps(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def names_in(store: Path, **scope: Any) -> list[str]:
     rows = Lab(store).scoped(**scope).sql("select name from kernels order by start_ns").to_pylist()
     return [each["name"] for each in rows]
-
-
-def count(store: Path, table: str, **scope: Any) -> int:
-    return int(Lab(store).scoped(**scope).sql(f"select count(*) as n from {table}").to_pylist()[0]["n"])
 
 
 @pytest.mark.parametrize(
@@ -120,128 +89,11 @@ def test_words_of_a_scope_among_the_parameters_of_a_query_name_scoped(two_steps:
         Lab(two_steps).query("kernel_summary", steps="1", within="x")
 
 
-# Two processes of rank 0, and one of rank 1: the first records its start, to 100.
-STARTED: dict[str, list[dict[str, Any]]] = {
-    "annotations": [
-        mark(0, 100, PROGRAM_START),
-        mark(100, 50, "ProfilerStep#1"),
-        mark(100, 50, "ProfilerStep#1", pid=20),
-        mark(0, 100, PROGRAM_START, pid=30, rank=1),
-        mark(10, 20, "step 0", pid=30, rank=1),
-    ],
-    "ops": [
-        on(MAIN, 20, name="aten::randn"),
-        on(MAIN, 100, name="aten::mm"),
-        on(MAIN, 20, name="aten::randn", pid=20),
-        on(MAIN, 20, name="aten::randn", pid=30, rank=1),
-    ],
-    "api_calls": [call(80, 1), call(100, 2), call(170, 3)],
-    "kernels": [
-        work(85, "early", 1),
-        work(105, "mm", 2),
-        work(115, "late", 1, stream=20),
-        work(180, "replay", 3),
-        work(99, "unlinked"),
-        work(100, "unlinked"),
-        work(20, "other process") | {"pid": 20},
-        work(20, "other rank") | {"pid": 30, "rank": 1},
-    ],
-    "memory_events": [{"pid": 10, "tid": MAIN, "time_ns": at, "size_bytes": 8} for at in (99, 100)],
-}
-
-
-@pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_store(tmp_path_factory.mktemp("started") / "lab", STARTED)
-
-
-@pytest.mark.parametrize(
-    ("scope", "expected"),
-    [
-        ({}, ["mm", "other process", "other rank", "replay", "unlinked"]),
-        ({"by": "execution"}, ["late", "mm", "other process", "other rank", "replay", "unlinked"]),
-        ({"steps": "1"}, ["mm", "unlinked"]),
-        ({"linked": True}, ["mm", "replay"]),
-        ({"stream": "20", "by": "execution"}, ["late"]),
-        ({"from_": "10ns", "to": "105ns"}, ["mm", "other process", "other rank", "unlinked"]),
-        ({"within": "randn", "by": "execution"}, ["other process", "other rank"]),
-    ],
-)
-def test_the_start_of_a_program_is_left_out_of_its_process(
-    started: Path, scope: dict[str, Any], expected: list[str]
-) -> None:
-    """Kernels count by their launch: `late` runs behind the start that launched it. No step follows rank 1's start."""
-    rows = Lab(started).scoped(after_start=True, **scope).sql("select name from kernels order by name").to_pylist()
-    assert [each["name"] for each in rows] == expected
-
-
-def test_rows_of_a_cpu_count_from_the_end_of_the_start(started: Path) -> None:
-    counts = {table: count(started, table, after_start=True) for table in ("annotations", "ops", "memory_events")}
-    assert counts == {"annotations": 4, "ops": 3, "memory_events": 1}
-
-
-@pytest.mark.parametrize("by", ["launch", "execution"])
-def test_what_is_left_out_with_a_start_and_the_rest_add_up_to_the_whole(started: Path, by: Any) -> None:
-    whole, lab = Lab(started), Lab(started).scoped(after_start=True, by=by)
-    parts = [
-        lab.sql(f"select count(*) as n, sum(dur_ns)::bigint as ns from {table}").to_pylist()[0]
-        for table in ("gpu_activity", "out_of_scope_activity")
-    ]
-    (all_rows,) = whole.sql("select count(*) as n, sum(dur_ns)::bigint as ns from gpu_activity").to_pylist()
-    assert {name: parts[0][name] + parts[1][name] for name in all_rows} == all_rows == {"n": 8, "ns": 240}
-    assert parts[1]["n"] == {"launch": 3, "execution": 2}[by]
-
-
-def test_the_sentence_has_the_length_of_the_start(started: Path, two_steps: Path, tmp_path: Path) -> None:
-    def note(store: Path) -> str:
-        return Lab(store).scoped(after_start=True).query("kernel_summary").notes[0].partition(";")[0]
-
-    ranks = [{name: [row | {"rank": rank} for row in rows] for name, rows in STARTED.items()} for rank in range(2)]
-    both = {name: [*ranks[0][name], *ranks[1][name]] for name in STARTED}
-    both["annotations"][0]["dur_ns"] = 90
-    assert note(started) == "Scope: after the program's start of 100 ns"
-    assert note(build_store(tmp_path / "lab", both)) == "Scope: after the starts of 2 programs of 90 ns to 100 ns"
-    assert note(two_steps) == "Scope: after the program's start (none precedes a recorded step)"
-    with pytest.raises(NoDataError, match="no row lies in the scope: after the program's start of 100 ns, to 10ns"):
-        Lab(started).scoped(after_start=True, to="10ns").query("kernel_summary")
-
-
 def test_options_of_a_scope_are_those_of_the_command() -> None:
     scope = Scope(steps="1", linked=True, after_start=True, by="execution")
     assert scope.options == ("--steps", "1", "--linked", "--after-start", "--scope-by", "execution")
     assert Scope(after_start=True)
     assert not Scope(by="execution")
-
-
-def test_a_query_of_a_run_folder_names_the_start_that_it_includes(started: Path, tmp_path: Path) -> None:
-    def notes(store: Path, *options: str) -> str:
-        return CliRunner().invoke(main, ["query", "gpu_breakdown", "--store", str(store), *options]).stderr
-
-    steps = [{"phase": "train", "epoch": 0, "step": 0, "start_ns": 0, "dur_ns": 100}]
-    recorded = build_store(tmp_path / "lab", STARTED | {"steps": steps})
-    sentence = "The answer includes the program's start of r, 100 ns; --after-start leaves it out.\n"
-    assert notes(recorded) == notes(recorded, "--run", "r") == sentence
-    assert notes(recorded, "--after-start").startswith("Scope: after the program's start of 100 ns; ")
-    assert notes(started) == ""
-
-
-def test_a_query_of_one_run_names_no_start_of_another_whose_counters_it_may_read(tmp_path: Path) -> None:
-    tables = {table: [{"run": run} | row for run in ("r", "other") for row in rows] for table, rows in STARTED.items()}
-    tables["annotations"] = [
-        row for row in tables["annotations"] if row["run"] == "other" or "start" not in row["name"]
-    ]
-    steps = [{"run": run, "phase": "train", "step": 0, "start_ns": 0, "dur_ns": 100} for run in ("r", "other")]
-    store = build_store(tmp_path / "lab", tables | {"steps": steps})
-
-    def notes(run: str) -> str:
-        return CliRunner().invoke(main, ["query", "op_flop", "--run", run, "--store", str(store)]).stderr
-
-    assert ("program's start of other" in notes("other"), "program's start" in notes("r")) == (True, False)
-    answered = [
-        execute.answered_runs(library.library()[name], {"run": "r"}) for name in ("roofline", "module_time", "mfu")
-    ]
-    assert answered == [["r"]] * 3
-    assert execute.answered_runs(library.library()["roofline"], {}) is None
 
 
 def test_every_query_has_the_scope_and_says_so(two_steps: Path) -> None:
@@ -393,79 +245,6 @@ def roofline(store: Path, *options: str) -> tuple[str, str]:
     return result.stdout, result.stderr
 
 
-def test_a_graph_finds_its_capture_in_another_run_that_the_scope_does_not_cut(tmp_path: Path) -> None:
-    capture = {"run": "capture", "source": "c"}
-    store = build_store(
-        tmp_path / "lab",
-        {
-            "annotations": [mark(100, 90, "ProfilerStep#0"), mark(200, 90, "ProfilerStep#1")],
-            "ops": [on(MAIN, 2, 5, name="aten::mm", input_shapes="[[2,3],[3,5]]") | capture],
-            "api_calls": [
-                on(MAIN, 1, 1, api="runtime", name="hipStreamBeginCapture") | capture,
-                on(MAIN, 3, 1, api="runtime", name="hipLaunchKernel", args='{"kernel":"gemm"}') | capture,
-                on(MAIN, 9, 1, api="runtime", name="hipStreamEndCapture") | capture,
-                on(MAIN, 210, 1, api="runtime", name="hipGraphLaunch", correlation=1),
-            ],
-            "kernels": [work(220, "gemm", 1)],
-        },
-    )
-    for lab, run in ((Lab(store), "r"), (Lab(store).scoped(steps="1"), "r"), (Lab(store).scoped(steps="1"), None)):
-        assert [(row["op"], row["capture_run"]) for row in lab.query("graph_replays", run=run).to_pylist()] == [
-            ("aten::mm", "capture")
-        ]
-
-
-@pytest.fixture(scope="module")
-def replayed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_store(
-        tmp_path_factory.mktemp("replayed") / "lab",
-        {
-            "annotations": [mark(0, 90, "ProfilerStep#0"), mark(100, 90, "ProfilerStep#1")],
-            "ops": [on(MAIN, 22, 5, name="aten::mm"), on(MAIN, 105, 2, name="aten::copy_")],
-            "python_frames": [
-                on(MAIN, 21, 8, name="nn.Module: Linear_0"),
-                on(MAIN, 104, 4, name="nn.Module: Sample_0"),
-            ],
-            "api_calls": [
-                on(MAIN, 20, 1, api="runtime", name="hipStreamBeginCapture"),
-                on(MAIN, 23, 1, api="runtime", name="hipLaunchKernel", args='{"kernel":"gemm"}'),
-                on(MAIN, 30, 1, api="runtime", name="hipStreamEndCapture"),
-                *(on(MAIN, at, 1, api="runtime", name="hipGraphLaunch", correlation=at) for at in (40, 110)),
-            ],
-            "kernels": [work(50, "gemm", 40), work(120, "gemm", 110)],
-        },
-    )
-
-
-def test_a_capture_outside_of_the_scope_keeps_its_ops_and_frames(replayed: Path) -> None:
-    lab = Lab(replayed).scoped(steps="1")
-    for by, detail in (("name", None), ("module", "Linear_0")):
-        (row,) = (row for row in lab.query("op_summary", by=by).to_pylist() if row["op"] == "aten::mm")
-        assert [row[name] for name in ("calls", "gpu_ns", "module")] == [0, 30, detail]
-    (row,) = (row for row in lab.query("module_time").to_pylist() if row["module"] == "Linear_0")
-    assert [row[name] for name in ("calls", "gpu_ns")] == [0, 30]
-    frames = {row["frame"]: row["total"] for row in lab.query("stacks", measure="gpu").to_pylist()}
-    assert frames == {"nn.Module: Linear_0": 30, "aten::mm": 30}
-    (row,) = [row for row in Lab(replayed).query("op_summary").to_pylist() if row["op"] == "aten::mm"]
-    assert [row["calls"], row["gpu_ns"]] == [1, 60]
-
-
-def test_a_replay_has_the_ops_of_its_capture_in_a_scope_without_ops_of_its_own(replayed: Path) -> None:
-    lab = Lab(replayed).scoped(from_="108ns")
-    answer = lab.query("op_summary")
-    assert [(row["op"], row["gpu_ns"]) for row in answer.to_pylist()] == [("aten::mm", 30)]
-    assert answer.notes[0].endswith("0 of 2 ops, 1 of 2 kernels.")
-    assert [(row["op"], row["gpu_ns"]) for row in lab.query("op_flop").to_pylist()] == [("aten::mm", 30)]
-    assert {row["frame"]: row["total"] for row in lab.query("stacks", measure="gpu").to_pylist()}["aten::mm"] == 30
-    with pytest.raises(NoDataError, match=r"no row lies in the scope: .*; 0 of 2 ops\."):
-        Lab(replayed).scoped(from_="111ns").query("op_summary")
-
-
-def test_hints_are_of_what_was_recorded_and_not_of_the_scope(replayed: Path) -> None:
-    query = library.find("graph_replays")
-    assert Lab(replayed).scoped(from_="111ns", by="execution").find_hints(query, {}) == []
-
-
 def test_an_option_takes_a_choice_of_the_query_and_a_time_of_the_scope(two_steps: Path) -> None:
     header, of_late = "kernel,launches,flop\n", '"MmBackward",1,\n'
     assert roofline(two_steps, "--from", "shapes") == (f'{header}{of_late}"aten::mm",2,\n"aten::mm",2,\n,0,\n', "")
@@ -553,102 +332,3 @@ def test_a_file_of_sql_is_scoped_in_the_sandbox(two_steps: Path, tmp_path: Path)
         "select name from kernels order by name"
     )
     assert Lab(two_steps).scoped(steps="0").query(str(path)).to_pylist() == [{"name": "late"}, {"name": "unlinked"}]
-
-
-def test_ranks_that_are_moved_to_one_clock_keep_their_steps(tmp_path_factory: pytest.TempPathFactory) -> None:
-    lab = Lab(stores.four_ranks(tmp_path_factory.getbasetemp().parent))
-    (step,) = {row["step"] for row in lab.query("step_breakdown", rank=0).to_pylist()[:1]}
-    plain, aligned = (
-        Lab(lab.store, aligned=aligned)
-        .scoped(steps=str(step))
-        .sql("select rank, count(*) as n from kernels group by 1 order by 1")
-        for aligned in (False, True)
-    )
-    assert plain.to_pylist() == aligned.to_pylist()
-
-
-def test_all_of_a_recording_is_the_recording(tmp_path_factory: pytest.TempPathFactory) -> None:
-    lab = Lab(stores.four_ranks(tmp_path_factory.getbasetemp().parent))
-    for name in ("gpu_breakdown", "op_kernels", "critical_path"):
-        assert lab.scoped(from_="0").query(name).to_pylist() == lab.query(name).to_pylist()
-
-
-def test_steps_and_what_lies_outside_add_up_to_the_whole(tmp_path_factory: pytest.TempPathFactory) -> None:
-    lab = Lab(stores.four_ranks(tmp_path_factory.getbasetemp().parent))
-    tables = ("kernels", "memcpys", "ops", "api_calls")
-    sums = " union all ".join(f"select count(*), sum(dur_ns)::bigint from {table}" for table in tables)
-
-    def add_up(*scopes: dict[str, str]) -> list[int]:
-        rows = [lab.scoped(**scope).sql(f"select * from ({sums}) as sums(n, dur_ns)").to_pylist() for scope in scopes]
-        return [sum(each[at][key] or 0 for each in rows) for at in range(len(tables)) for key in ("n", "dur_ns")]
-
-    steps = sorted({row["step"] for row in lab.query("step_breakdown", rank=0).to_pylist()} - {None})
-    assert len(steps) > 1
-    assert add_up(*({"steps": str(step)} for step in steps)) == add_up({"steps": f"{steps[0]}-"})
-    halves = ({"to": "31.5ms"}, {"from_": "31.5ms"})
-    assert add_up(*halves) == add_up({})
-
-    def idle_ns(*scopes: dict[str, str], query: str = "gpu_breakdown") -> int:
-        answers = [lab.scoped(**scope).query(query, rank=0).to_pylist() for scope in scopes]
-        return sum(row["idle_ns"] for rows in answers for row in rows)
-
-    assert idle_ns(*halves) == idle_ns(*halves, query="idle_causes") == idle_ns({}) > 0
-    assert idle_ns(*(half | {"by": "execution"} for half in halves)) == idle_ns({})
-
-    assert idle_ns(*({"steps": str(step)} for step in steps)) == idle_ns({"steps": f"{steps[0]}-"}) > 0
-
-
-def test_parts_of_a_window_and_rows_outside_of_the_scope_add_up_to_it(tmp_path_factory: pytest.TempPathFactory) -> None:
-    lab = Lab(stores.four_ranks(tmp_path_factory.getbasetemp().parent)).scoped(stream="7")
-    parts = ("compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns", "out_of_scope_ns")
-    rows = lab.query("gpu_breakdown").to_pylist()
-    assert all(sum(row[part] for part in parts) == row["window_ns"] for row in rows)
-    assert all(row["out_of_scope_ns"] > 0 for row in rows)
-    idle = {row["rank"]: row["idle_ns"] for row in rows}
-    assert {row["rank"]: row["idle_ns"] for row in lab.query("idle_causes").to_pylist()} == idle
-    binned = dict.fromkeys(idle, 0)
-    for row in lab.query("timeline").to_pylist():
-        binned[row["rank"]] += row["idle_ns"]
-        assert row["outside_ns"] + sum(row[part] for part in parts[:-1]) == row["bin_ns"]
-    balance = {(row["rank"], row["term"]): row["amount"] for row in lab.query("rank_balance").to_pylist()}
-    assert {rank: balance[rank, "idle"] for rank in idle} == binned  # these count gaps that rows outside end, too
-    for row in rows:
-        rank = row["rank"]
-        terms = ("compute", "communication", "copies")
-        assert [balance[rank, term] for term in terms] == [row[part] for part in parts[:3]]
-        first_gap_ns = row["window_ns"] - balance[rank, "window"]
-        others_ns = balance[rank, "idle"] + balance[rank, "out of scope"]
-        assert row["idle_ns"] + row["out_of_scope_ns"] == others_ns + first_gap_ns
-    exposed: dict[int, int] = {}
-    for row in lab.query("step_frontier").to_pylist():
-        exposed[row["step"]] = exposed.get(row["step"], row["step_ns"]) - row["exposed_ns"]
-        assert row["stage"] != "out of scope" or row["stage_ns"] > 0
-    assert set(exposed.values()) == {0}
-
-
-def test_communication_of_a_scope_is_exposed_as_in_the_whole(tmp_path_factory: pytest.TempPathFactory) -> None:
-    whole = Lab(stores.four_ranks(tmp_path_factory.getbasetemp().parent))
-    ((stream,),) = (
-        row.values()
-        for row in whole.sql("select distinct stream from kernels where contains(name, 'nccl')").to_pylist()
-    )
-    scoped = whole.scoped(stream=str(stream))
-    exposed = [row["exposed_comm_ns"] for row in whole.query("gpu_breakdown").to_pylist()]
-    rows = scoped.query("gpu_breakdown").to_pylist()
-    assert [row["exposed_comm_ns"] for row in rows] == exposed
-    assert all(row["overlapped_comm_ns"] > 0 == row["compute_ns"] for row in rows)
-    for name, column, keep in (
-        ("timeline", "exposed_comm_ns", {}),
-        ("rank_balance", "amount", {"term": "communication"}),
-        ("nccl_share", "exposed_ns", {"collective": "all"}),
-        ("module_time", "exposed_comm_ns", {}),
-    ):
-        of_rank = dict.fromkeys(range(4), 0)
-        for row in scoped.query(name).to_pylist():
-            if keep.items() <= row.items():
-                of_rank[row["rank"]] += row[column]
-        assert list(of_rank.values()) == exposed, name
-    for name, column in (("gpu_breakdown", "exposed_comm_ns"), ("nccl_share", "overlap_ns")):
-        like = "tracelens" if name == "gpu_breakdown" else "hta"
-        answers = (lab.query(name, like=like).to_pylist() for lab in (whole, scoped))
-        assert len({tuple(row[column] for row in answer) for answer in answers}) == 1, name
