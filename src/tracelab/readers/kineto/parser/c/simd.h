@@ -20,6 +20,9 @@ static inline Bytes16 or16(Bytes16 one, Bytes16 other) { return wasm_v128_or(one
 // A bit for each byte that is not ASCII.
 static inline uint32_t non_ascii16(Bytes16 bytes) { return wasm_i8x16_bitmask(bytes); }
 
+// A bit for each byte that both have in the same place.
+static inline uint32_t equal16(Bytes16 one, Bytes16 other) { return wasm_i8x16_bitmask(wasm_i8x16_eq(one, other)); }
+
 // A bit for each byte that is a space.
 static inline uint32_t spaces16(Bytes16 bytes) {
     return wasm_i8x16_bitmask(wasm_i8x16_eq(bytes, wasm_u8x16_const_splat(' ')));
@@ -57,6 +60,12 @@ static inline Bytes16 or16(Bytes16 one, Bytes16 other) {
 static inline uint32_t non_ascii16(Bytes16 bytes) {
     uint32_t bits = 0;
     for (int i = 0; i < 16; i++) bits |= (uint32_t)(bytes.bytes[i] >> 7) << i;
+    return bits;
+}
+
+static inline uint32_t equal16(Bytes16 one, Bytes16 other) {
+    uint32_t bits = 0;
+    for (int i = 0; i < 16; i++) bits |= (uint32_t)(one.bytes[i] == other.bytes[i]) << i;
     return bits;
 }
 
