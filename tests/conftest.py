@@ -23,10 +23,10 @@ from tracelab.collect.program import process as program_process
 from tracelab.store import files
 
 _SLOW = (
-    *("collect/test_option_pairs.py", "readers/test_kineto_corpus.py", "collect/test_program_runs.py", "study/"),
+    *("collect/test_option_pairs.py", "readers/test_kineto_corpus.py", "collect/test_program_status.py", "study/"),
     *("readers/test_kineto_recovery.py", "export/test_roundtrip.py", "wheel/", "report/test_summary_small_runs.py"),
     *("report/test_summary_job.py", "readers/test_op_flop_corpus.py", "collect/test_faults.py", "report/test_costs.py"),
-    "report/test_browser.py",
+    *("collect/test_program_runs.py", "report/test_browser.py"),
     *("compare/test_comparison", "report/test_commands.py", "collect/test_gpu_runs.py", "collect/test_gpu_check.py"),
     *("collect/test_train.py", "docs/test_notebook.py", "report/test_content.py", "readers/test_host_corpus.py"),
     *("unit/test_intervals.py", "readers/test_like_corpus.py", "export/", "readers/test_secrets.py", "docs/", "fuzz/"),
@@ -55,7 +55,7 @@ _SLOW = (
     *("collect/test_huggingface.py", "collect/test_op_flop.py", "collect/test_script_recording.py"),
     *("unit/test_measured_ceilings.py", "unit/test_scope", "unit/test_cluster.py"),
     *("unit/test_small_files.py", "readers/test_graph_replays_corpus.py", "readers/test_nvtx_modules_corpus.py"),
-    *("collect/test_program_ends.py", "collect/test_program_threads.py", "collect/test_program_forks.py"),
+    "collect/test_program_",
     *("unit/test_remote_store.py", "unit/test_rollups.py", "unit/test_remote_inputs.py", "unit/test_archives.py"),
 )
 """Files that take more than about three seconds, and the tests of the corpus: `make check` leaves them out.

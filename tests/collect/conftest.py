@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tracelab.collect.process import launch
+from tracelab.collect.program import process
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -23,3 +24,12 @@ def _own_python_first() -> Iterator[None]:
 def _ranks_in_new_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start the ranks of one test as `tracelab collect train` does, in a module that forks them."""
     monkeypatch.setattr(launch, "subprocess", subprocess)
+
+
+@pytest.fixture
+def _programs_in_new_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start the programs of one test as `tracelab collect run` does, in a module that forks them.
+
+    A fork of the tests ends without the exit handlers of libraries.
+    """
+    monkeypatch.setattr(process, "subprocess", subprocess)

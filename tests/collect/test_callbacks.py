@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.collect.test_program_runs import names, recorded_steps, step_rows
+from tests.collect.program_recordings import names, recorded_steps, step_rows
 from tests.needs import needs_torch
 from tracelab.collect.run_end import Result
 

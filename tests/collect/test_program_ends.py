@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.collect.gpu_node import FAKES
-from tests.collect.test_program_runs import EXAMPLE, LOOP, record, recorded_steps
+from tests.collect.program_recordings import EXAMPLE, LOOP, record, recorded_steps
 from tests.needs import needs_torch
 from tracelab.cli import collect_run, main
 from tracelab.collect import status

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.collect.test_program_runs import LOOP, described, names, record, recorded_steps, step_rows
+from tests.collect.program_recordings import LOOP, described, names, record, recorded_steps, step_rows
 from tests.needs import needs_torch
 from tracelab.collect.process.launch import ProcessExit
-from tracelab.collect.program import process
 from tracelab.collect.program.outcomes import ProgramEnd, choose_records, program_outcomes
 from tracelab.collect.recording.window import Window
 
@@ -42,13 +41,7 @@ sys.exit(max(each.exitcode for each in processes))
 """
 
 
-@pytest.fixture
-def _processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start programs as `collect run` does: a fork of the tests ends without the exit handlers of libraries."""
-    monkeypatch.setattr(process, "subprocess", subprocess)
-
-
-@pytest.mark.usefixtures("_processes")
+@pytest.mark.usefixtures("_programs_in_new_processes")
 def test_children_of_an_open_window_profile_train_and_exit_by_their_own_codes(tmp_path: Path) -> None:
     result = record(tmp_path, sys.executable, str(PROGRAMS / "forked.py"), timeout_s=120.0)
     log = result.folder / "rank0.log"
@@ -126,7 +119,7 @@ def test_the_recording_with_most_steps_of_a_rank_is_kept_and_the_others_are_coun
         (Window(wait=1, active=1), 5, "the program replaced itself by exec; left out 1 recording of"),
     ],
 )
-@pytest.mark.usefixtures("_processes")
+@pytest.mark.usefixtures("_programs_in_new_processes")
 def test_a_program_that_replaces_itself_overwrites_no_recording(
     tmp_path: Path, window: Window, steps: int, note: str
 ) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.collect.test_program_runs import names, record, recorded_steps, step_rows
+from tests.collect.program_recordings import names, record, recorded_steps, step_rows
 from tests.needs import needs_torch
 from tracelab.collect.recording.window import Window
 from tracelab.collect.run_end import Result

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import tracelab
-from tests.collect.test_program_runs import described, names, recorded_steps, step_rows
+from tests.collect.program_recordings import described, names, recorded_steps, step_rows
 from tests.needs import needs_torch
 from tracelab.collect.folder_lock import find_locks
 from tracelab.collect.killed_run import finish_killed_runs
