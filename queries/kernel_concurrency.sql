@@ -29,30 +29,8 @@
 -- text = "{where} runs two kernels or more at once for {concurrent_ns of busy_ns} of its busy time."
 -- advice = "That costs nothing where each kernel occupies the whole device; see the shapes of kernels for those that do not."
 -- ///
-with activity as not materialized (  -- each use reads only its own kinds and columns
-    select run, source, rank, device, kind, start_ns, end_ns
-    from gpu_activity
-    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
-),
-executions as (
-    select run, source, rank, device, start_ns, end_ns
-    from activity
-    where kind = 'kernel'
-),
-counts as (
-    select run, rank, device, count(*) as kernels
-    from executions
-    group by run, rank, device
-)
 select
-    k.run, k.rank, k.device, k.kernels,
-    zero_if_missing(b.run, b.busy_ns) as busy_ns,
-    zero_if_missing(b.run, b.concurrent_ns) as concurrent_ns,
-    b.concurrent_ns / nullif(b.busy_ns, 0) as concurrency_ratio,
-    zero_if_missing(w.run, w.window_ns) as window_ns,
-    zero_if_missing(b.run, b.concurrent_ns) / nullif(w.window_ns, 0) as of_window_ratio,
-    coalesce(b.max_concurrent, 0)::bigint as max_concurrent
-from counts as k
-left join concurrency('executions') as b on k.run = b.run and k.rank = b.rank and k.device is not distinct from b.device
-left join scope_windows('activity') as w on k.run = w.run and k.rank = w.rank and k.device is not distinct from w.device
-order by k.run, k.rank, k.device
+    run, rank, device, kernels, busy_ns, concurrent_ns, concurrency_ratio, window_ns, of_window_ratio, max_concurrent
+from concurrent_times
+where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
+order by run, rank, device

@@ -6,6 +6,7 @@ import duckdb
 import pytest
 
 from tests.build import build_store
+from tests.golden import cases
 from tests.ranks import kernel
 from tracelab.client import Lab
 from tracelab.paths import packing
@@ -276,3 +277,32 @@ def test_causes_are_kept_for_the_usual_parameters_alone(tmp_path: Path, computed
     assert idle(min_gap_ns=1000) == [(900, 0), (0, 2900)]
     assert idle(device=0) == [(900, 0), (2900, 0)]
     assert computed.count("idle_times") == 1
+
+
+@pytest.mark.parametrize(
+    ("case", "relation"),
+    [
+        ("memcpy_overlap/copies_and_kernels", "copy_overlaps"),
+        ("memset_summary/beside_kernels_and_copies", "memset_times"),
+        ("launch_latency/queue", "launch_times"),
+        ("kernel_concurrency/equal_timestamps", "concurrent_times"),
+        ("role_overlap/described_and_guessed", "role_times"),
+    ],
+)
+def test_a_kept_answer_is_the_computed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, computed: list[str], case: str, relation: str
+) -> None:
+    store = build_store(tmp_path / "lab", cases.tables(cases.FOLDER / case), trace_bytes=None)
+
+    def ask(**params: int) -> tuple[object, object]:
+        with session.connect(store) as con:
+            rows = execute.run(con, library.find(Path(case).parent.name), params)
+        return rows.schema.remove_metadata(), rows.to_pylist()
+
+    monkeypatch.setattr(shared_relations, "LEAST_KEPT_ROWS", 10**6)
+    expected, of_rank = ask(), ask(rank=0)
+    assert relation not in computed
+    monkeypatch.setattr(shared_relations, "LEAST_KEPT_ROWS", 1)
+    assert ask() == ask() == expected
+    assert ask(rank=0) == of_rank
+    assert computed.count(relation) == 1

@@ -31,7 +31,7 @@ LEAST_KEPT_ROWS = 50_000
 """Rows of a run from which on its relations are kept: to compute fewer takes less than half a second."""
 
 _ACTIVITY = "gpu_activity"
-_COUNTED = (_ACTIVITY, "recorded_kernels")
+_COUNTED = (_ACTIVITY, "unscoped_activity", "recorded_kernels")
 """Views whose rows count where a relation has few rows, but it, or one that it reads, follows from many."""
 
 _ONE_QUERY = "-- /// of one query\n"
