@@ -4,9 +4,11 @@ import json
 from itertools import product
 
 import pyarrow as pa
+import pytest
 
-from tracelab.readers.kineto.mapper import borrow_connection, category_sql, classify_shapes
-from tracelab.readers.kineto.mapping import CATEGORY_ALIASES, COUNTERS, MAPPINGS
+from tests.readers.parsing import parse
+from tracelab.readers.kineto.mapper import Mapper, Rows, borrow_connection, category_sql, classify_shapes
+from tracelab.readers.kineto.mapping import ARGUMENT_TYPES, CATEGORY_ALIASES, COUNTERS, KINDS, MAPPINGS
 from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
 
 CATEGORIES = (
@@ -43,3 +45,30 @@ def test_the_shape_of_an_event_decides_the_first_mapping_whose_condition_holds()
     assert {kind for _, kind in expected} == set(range(COUNTERS + 1))
     pids = {kind: table.column("pid").to_pylist() for kind, table in parsed.tables.items()}
     assert sorted((pid, kind) for kind in pids for pid in pids[kind]) == expected
+
+
+VALUES = {"VARCHAR": "DtoH", "DOUBLE": 50, "JSON": [[1, 2]], "INTEGER[3]": [7, 8, 9]}
+"""The value of an argument by its type; numbers are those of the event."""
+
+
+@pytest.mark.parametrize("kind", range(len(KINDS)), ids=[f"{kind}-{target.table}" for kind, target in enumerate(KINDS)])
+def test_rows_keep_the_order_of_events_though_some_columns_are_computed_and_others_taken_over(kind: int) -> None:
+    def event(number: int) -> str:
+        args = {key: VALUES.get(type_name, number) for key, type_name in ARGUMENT_TYPES.items()}
+        name = f"Memcpy {('HtoD', 'M2D')[number % 2]} (Pinned -> Device)"
+        return json.dumps(
+            {"ph": "X", "cat": "kernel", "name": name, "pid": number, "tid": number, "ts": number, "args": args}
+        )
+
+    events = parse(",".join(map(event, range(2, 100))), kind_of=lambda shape: kind).tables[kind]
+    whole, pieces = Rows(), Rows()
+    with borrow_connection() as con:
+        Mapper(con, gpu_pid=None).add_rows(kind, [events], whole)
+        Mapper(con, gpu_pid=None).add_rows(kind, [events[:5], events[5:]], pieces)
+    for (table, rows), (_, from_pieces) in zip(whole.tables, pieces.tables, strict=True):
+        assert rows.column("time_ns" if table == "memory_events" else "start_ns").to_pylist() == [
+            1_000 * number for number in range(2, 100)
+        ]
+        for column in {"correlation", "external_id", "address"}.intersection(rows.column_names):
+            assert rows.column(column).to_pylist() == list(range(2, 100)), column
+        assert from_pieces.to_pylist() == rows.to_pylist()

@@ -17,7 +17,16 @@ import pyarrow.compute as pc
 from tracelab import schema
 from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.kineto import mapping
-from tracelab.readers.kineto.mapping import COUNTERS, KINDS, LEFTOVER, MAPPINGS, NO_GROUPS, SECONDARY_LEFTOVER, Mapping
+from tracelab.readers.kineto.mapping import (
+    COUNTERS,
+    KINDS,
+    LEFTOVER,
+    MAPPINGS,
+    NO_GROUPS,
+    SECONDARY_LEFTOVER,
+    Mapping,
+    Value,
+)
 from tracelab.readers.kineto.parser.types import Shape
 
 _MAX_BOUND_QUERIES = 256
@@ -156,7 +165,10 @@ class Mapper:
         if target is mapping.OPS and _any_starts_with(events.column("name"), mapping.STEP_PREFIX):
             condition = f"not coalesce({_IS_STEP}, false)"
             rows.tables.append((mapping.STEPS.table, self._map_steps(present)))
-        rows.tables.append((target.table, self._map(target, present, condition, _quote(LEFTOVER))))
+        if condition == "true":
+            rows.tables.append((target.table, self._map_all(target, present, events)))
+        else:
+            rows.tables.append((target.table, self._map(target, present, condition, _quote(LEFTOVER))))
         secondary = mapping.secondary_mapping(target)
         carriers = [key for key in mapping.COLLECTIVE_KEYS if key in present]
         if secondary and (carriers or events.column(SECONDARY_LEFTOVER).null_count < len(events)):
@@ -175,8 +187,24 @@ class Mapper:
         return self._map(mapping.STEPS, present, _IS_STEP, arguments)
 
     def _map(self, target: Mapping, present: Collection[str], condition: str, leftover: str) -> pa.Table:
-        query = _render_query(target, present, condition, leftover, of_file=self._of_file, labels=self._labels)
-        return self._connection.arrow(query)
+        return self._query(target.table, _render_columns(target, present, leftover), condition, self._labels)
+
+    def _map_all(self, target: Mapping, present: Collection[str], events: pa.Table) -> pa.Table:
+        """Map all events. DuckDB sees only the columns that it computes: the others are the same in events and rows."""
+        taken = _take_columns(target, present, events)
+        rendered = _render_columns(target, present, _quote(LEFTOVER))
+        computed = {name: text for name, text in rendered.items() if name not in taken}
+        if computed:
+            rows = self._query(target.table, computed, "true", ())
+            taken |= {name: rows.column(name) for name in computed}
+        labels = {label: events.column(label) for label in self._labels}
+        return pa.table({name: taken[name] for name in rendered} | labels)
+
+    def _query(self, table: str, columns: dict[str, str], condition: str, labels: Sequence[str]) -> pa.Table:
+        """Return columns of a table's rows, each computed by SQL over `events`, and the labels."""
+        derived = f"{category_sql('source_cat')} as cat, {self._of_file}"
+        selected = ", ".join([_select_list(table, columns), *labels])
+        return self._connection.arrow(f"select {selected} from (select *, {derived} from events where {condition})")
 
 
 def label_events(events: pa.Table, number: int, gpu_pid: int | None) -> pa.Table:
@@ -224,13 +252,10 @@ def category_sql(column: str) -> str:
     return f"case lower({column}) {whens} else lower({column}) end"
 
 
-def _render_query(
-    target: Mapping, present: Collection[str], condition: str, leftover: str, *, of_file: str, labels: Sequence[str]
-) -> str:
-    """Return the query over `events` that makes the rows of one table; `present` are the arguments with a column.
+def _render_columns(target: Mapping, present: Collection[str], leftover: str) -> dict[str, str]:
+    """Return SQL over `events` for each column of a table; `present` are the arguments with a column.
 
-    `leftover` is SQL for the arguments that this table has no column for, `of_file` for columns equal in all rows;
-    `labels` are columns to keep.
+    `leftover` is SQL for the arguments that this table has no column for.
     """
 
     def reference(keys: tuple[str, ...], kind: str) -> str:
@@ -241,13 +266,31 @@ def _render_query(
             return f"(NULL::{kind})"
         return columns[0] if len(columns) == 1 else f"coalesce({', '.join(columns)})"
 
-    columns = {
+    return {"args": leftover} | {
         column: value.template.format(*(reference(keys, kind) for keys, kind in value.arguments))
         for column, value in target.columns.items()
     }
-    derived = f"{category_sql('source_cat')} as cat, {of_file}"
-    selected = ", ".join([_select_list(target.table, {"args": leftover} | columns), *labels])
-    return f"select {selected} from (select *, {derived} from events where {condition})"
+
+
+def _take_columns(target: Mapping, present: Collection[str], events: pa.Table) -> "dict[str, pa.ChunkedArray[Any]]":
+    """Return the columns of a table that events have as they are; where they have no value, NULL."""
+    taken: dict[str, pa.ChunkedArray[Any]] = {}
+    for name, value in ({"args": _LEFTOVER_ARGUMENTS} | target.columns).items():
+        sources = _list_sources(value, present)
+        as_type = schema.BY_NAME[target.table].arrow.field(name).type
+        if sources == []:
+            taken[name] = pa.chunked_array([pa.nulls(len(events), as_type)])
+        elif sources and len(sources) == 1 and events.column(sources[0]).type == as_type:
+            taken[name] = events.column(sources[0])
+    return taken
+
+
+def _list_sources(value: Value, present: Collection[str]) -> list[str] | None:
+    """Return the columns of events of which a value is the first that is not NULL; None where it is computed."""
+    if value.template != mapping.ARGUMENT_ITSELF:
+        return [value.column] if value.column else None
+    keys, _ = value.arguments[0]
+    return [mapping.argument_column(key) for key in keys if key in present]
 
 
 def _select_list(table: str, columns: dict[str, str]) -> str:
@@ -277,6 +320,7 @@ def _quote(identifier: str) -> str:
     return '"' + identifier.replace('"', '""') + '"'
 
 
+_LEFTOVER_ARGUMENTS = Value(_quote(LEFTOVER), column=LEFTOVER)
 _IS_STEP = f"starts_with(name, '{mapping.STEP_PREFIX}')"
 _WATCHED_ARGS = json.dumps(dict.fromkeys([mapping.WATCHED_KEY]))
 _KIND_CASES = " ".join(f"when {target.where} then {kind}" for kind, target in enumerate(MAPPINGS))

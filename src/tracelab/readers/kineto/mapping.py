@@ -31,6 +31,8 @@ class Value:
 
     template: str
     arguments: tuple[tuple[tuple[str, ...], str], ...] = ()
+    column: str | None = None
+    """The column of events that has the values, where its type is that of the table's column."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,12 @@ class Mapping:
     also_omitted: tuple[str, ...] = ()  # arguments that repeat the value of a column
 
 
+ARGUMENT_ITSELF = "{0}"
+"""The template of a column that is an argument, or the first of its aliases that has a value."""
+
+
 def _arg(*keys: str, kind: str = "BIGINT") -> Value:
-    return Value("{0}", ((keys, kind),))
+    return Value(ARGUMENT_ITSELF, ((keys, kind),))
 
 
 def _text(*keys: str) -> Value:
@@ -60,13 +66,23 @@ def _sql(text: str) -> Value:
     return Value(text)
 
 
+def _column(name: str) -> Value:
+    """A column of events."""
+    return Value(name, column=name)
+
+
+def _id_column(name: str) -> Value:
+    """A column of events that are texts where any of them is no number."""
+    return Value(f"try_cast({name} as bigint)", column=name)
+
+
 def _item(key: str, index: int) -> Value:
     return Value(f"{{0}}[{index}]", (((key,), "INTEGER[3]"),))
 
 
-_TID = _sql("try_cast(tid as bigint)")
-_TIMES = {"start_ns": _sql("start_ns"), "dur_ns": _sql("dur_ns")}
-_NAME = {"name": _sql("name")}
+_PID, _TID = _id_column("pid"), _id_column("tid")
+_TIMES = {"start_ns": _column("start_ns"), "dur_ns": _column("dur_ns")}
+_NAME = {"name": _column("name")}
 _EXTERNAL = {"external_id": _arg("External id", "external id")}
 
 _STREAM_OF_TRACK = "try_cast(regexp_replace(tid::varchar, '^stream ', '') as bigint)"  # torch 1.9: 'stream 7'
@@ -83,10 +99,13 @@ _GPU = {
     "graph": Value("nullif({0}, 0)", ((("graph id",), "BIGINT"),)),  # CUPTI: 0 where no graph launched it
     "graph_node": Value("nullif({0}, 0)", ((("graph node id",), "BIGINT"),)),
 }
-_CPU = {"pid": _sql("try_cast(pid as bigint)"), "tid": _TID, **_TIMES}
+_CPU = {"pid": _PID, "tid": _TID, **_TIMES}
 
-_DIRECTIONS = "('HtoD', 'DtoH', 'DtoD', 'HtoH', 'PtoP', 'HtoA', 'AtoH', 'AtoA', 'AtoD', 'DtoA')"
-_XPU_DIRECTIONS = "'M2D' then 'HtoD' when 'D2M' then 'DtoH' when 'D2D' then 'DtoD' when 'M2M' then 'HtoH'"
+_DIRECTIONS = " ".join(  # not `in`, with whose values DuckDB would join: a join may reorder rows
+    f"when '{direction}' then '{direction}'"
+    for direction in ("HtoD", "DtoH", "DtoD", "HtoH", "PtoP", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA")
+)
+_XPU_DIRECTIONS = "when 'M2D' then 'HtoD' when 'D2M' then 'DtoH' when 'D2D' then 'DtoD' when 'M2M' then 'HtoH'"
 _MEMORIES = (  # of Memcpy HtoD (Pinned -> Device), and of an XPU's Memcpy M2D (MEMORY(Unknown) -> DEVICE)
     "case when contains(name, '(') and ends_with(name, ')') then name[strpos(name, '(') + 1:-2] else '' end"
 )
@@ -128,8 +147,8 @@ _IS_CUT = "contains({0}, '...')"
 _CUT_GROUP = "cut_groups[group_prefix || {1}]"
 
 _COLLECTIVE = {
-    "start_ns": _sql("start_ns"),
-    "dur_ns": _sql("dur_ns"),
+    "start_ns": _column("start_ns"),
+    "dur_ns": _column("dur_ns"),
     "external_id": _arg("External id", "external id"),
     "collective": Value(COLLECTIVE_KIND, ((("Collective name",), "VARCHAR"),)),
     "raw_name": _text("Collective name"),
@@ -226,7 +245,7 @@ _ANNOTATION = {
     ),
     **_TIMES,
 }
-STEPS = Mapping("annotations", OPS.where, _ANNOTATION | {"category": _sql("source_cat")})
+STEPS = Mapping("annotations", OPS.where, _ANNOTATION | {"category": _column("source_cat")})
 """The steps among the ops: only their names distinguish them, so `Mapper` separates them."""
 
 _MTIA_DMA = "dma_request"
@@ -242,7 +261,7 @@ MAPPINGS: tuple[Mapping, ...] = (
     Mapping(
         "syncs",  # the runtime's one is the device's half of a call that has another name
         f"cat in ('mtia_ccp_events', 'mtia_runtime') and ph = 'X' and name in {_MTIA_SYNCS}",
-        {**_MTIA, "kind": _sql("name"), "waits_for_stream": _id("wait_on_stream")},
+        {**_MTIA, "kind": _column("name"), "waits_for_stream": _id("wait_on_stream")},
     ),
     Mapping(
         "memcpys",
@@ -283,9 +302,8 @@ MAPPINGS: tuple[Mapping, ...] = (
             **_GPU,
             # string functions: a regular expression costs ten times as much on each row
             "direction": Value(
-                f"case when split_part(name, ' ', 2) in {_DIRECTIONS} then split_part(name, ' ', 2) "
-                f"when {{0}} in {_DIRECTIONS} then {{0}} else case split_part(name, ' ', 2) when {_XPU_DIRECTIONS} "
-                f"else 'unknown' end end",
+                f"coalesce(case split_part(name, ' ', 2) {_DIRECTIONS} end, case {{0}} {_DIRECTIONS} end, "
+                f"case split_part(name, ' ', 2) {_XPU_DIRECTIONS} end, 'unknown')",
                 ((("kind",), "VARCHAR"),),
             ),
             "src_memory": _sql(f"nullif(split_part({_MEMORIES}, ' -> ', 1), '')"),
@@ -345,9 +363,9 @@ MAPPINGS: tuple[Mapping, ...] = (
         f"name = '{MEMORY_EVENT}' and (cat is null or cat = 'cpu_instant_event') "
         "and coalesce(ph, '') not in ('s', 't', 'f')",  # flow events carry no memory event
         {
-            "pid": _sql("try_cast(pid as bigint)"),
+            "pid": _PID,
             "tid": _TID,
-            "time_ns": _sql("start_ns"),
+            "time_ns": _column("start_ns"),
             "device": Value(  # a Device Type of 0 is the host
                 "case when {1} is null or {1} <> 0 then nullif(nullif({0}, -1), 4294967295) end",
                 ((("Device Id",), "BIGINT"), (("Device Type",), "BIGINT")),
@@ -385,7 +403,7 @@ KERNEL_COLLECTIVES = Mapping(
 OP_COLLECTIVES = Mapping(
     "collectives",
     "cat = 'cpu_op' and ph = 'X'",
-    {"origin": _sql("'op'"), "pid": _sql("try_cast(pid as bigint)"), "tid": _TID, **_COLLECTIVE},
+    {"origin": _sql("'op'"), "pid": _PID, "tid": _TID, **_COLLECTIVE},
     also_omitted=("Sequence number", "Fwd thread id", "Input Dims", "Input type"),
 )
 COLLECTIVE_KEYS = (NAME_OF_COLLECTIVE, *_IN)
@@ -395,9 +413,9 @@ OTHER = Mapping(
     "other_events",
     "true",
     {
-        "pid": _sql("try_cast(pid as bigint)"),
-        "category": _sql("source_cat"),
-        "phase": _sql("ph"),
+        "pid": _PID,
+        "category": _column("source_cat"),
+        "phase": _column("ph"),
         **_NAME,
         "tid": _TID,
         "track": _sql(
