@@ -123,6 +123,29 @@ static void check_texts(uint32_t column, uint32_t kind) {
     check(fill->position <= fill->capacity, "a column keeps to its capacity");
 }
 
+static Text dictionary_text(uint32_t column, uint32_t row) {
+    const ColumnBuffers *buffers = &columns.buffers[column];
+    check(buffers->offsets[row] <= buffers->offsets[row + 1], "offsets of a dictionary do not decrease");
+    return (Text){buffers->values + buffers->offsets[row], buffers->offsets[row + 1] - buffers->offsets[row]};
+}
+
+static void check_dictionary(uint32_t column, uint32_t kind) {
+    const ColumnBuffers *buffers = &columns.buffers[column];
+    const ColumnFill *fill = &columns.fills[kind][column];
+    uint32_t start = columns.starts[kind], end = start + columns.counts[kind], present = 0;
+    check(fill->next_text > start && fill->next_text <= end, "no more texts than rows");
+    check(fill->position <= fill->capacity, "a dictionary keeps to its capacity");
+    for (uint32_t row = start; row < end; row++) {
+        bool valid = buffers->validity[row >> 3] >> (row & 7) & 1;
+        present += valid;
+        check(valid ? buffers->codes[row] < fill->next_text - start : !buffers->codes[row], "a code is that of a text");
+    }
+    check(present == fill->present, "validity bits are counted");
+    for (uint32_t row = start; row < fill->next_text; row++)
+        for (uint32_t other = start; other < row && other < start + 64; other++)
+            check(!texts_equal(dictionary_text(column, row), dictionary_text(column, other)), "texts are different");
+}
+
 static void check_columns(void) {
     uint32_t rows = 0;
     for (uint32_t kind = 0; kind < MAX_KINDS; kind++) {
@@ -131,7 +154,9 @@ static void check_columns(void) {
             uint32_t type = column < COLUMN_FIRST_ARGUMENT ? TYPE_JSON : arguments.types[column - COLUMN_FIRST_ARGUMENT];
             bool is_text = type == TYPE_REAL || type == TYPE_STRING || type == TYPE_JSON;
             if (column >= COLUMN_PID && column <= COLUMN_DUR_NS) is_text = false;
-            if (is_text && columns.fills[kind][column].present) check_texts(column, kind);
+            if (!columns.fills[kind][column].present) continue;
+            if (column <= COLUMN_NAME) check_dictionary(column, kind);
+            else if (is_text) check_texts(column, kind);
         }
     }
     check(rows + chunk.irregular_count == chunk.event_count, "every event is a row or irregular");

@@ -35,7 +35,8 @@ _LABEL = "table_number"
 """A column of events from several files: the number of the table that they come from."""
 
 _BASE_COLUMNS: dict[str, pa.DataType] = {
-    **dict.fromkeys(("ph", "source_cat", "name", "pid", "tid", LEFTOVER, SECONDARY_LEFTOVER), pa.string()),
+    **dict.fromkeys(("ph", "source_cat", "name"), pa.dictionary(pa.int32(), pa.string())),
+    **dict.fromkeys(("pid", "tid", LEFTOVER, SECONDARY_LEFTOVER), pa.string()),
     **dict.fromkeys(("start_ns", "dur_ns"), pa.int64()),
 }
 
@@ -154,7 +155,8 @@ class Mapper:
 
     def add_rows(self, kind: int, batch: list[pa.Table], rows: Rows) -> None:
         """Map a batch of events of one kind and add the results to `rows`."""
-        events = _add_missing_columns(pa.concat_tables(batch, promote_options="default"))
+        together = pa.concat_tables(batch, promote_options="default").unify_dictionaries()
+        events = _add_missing_columns(together)
         self._connection.register("events", events)
         if kind == COUNTERS:
             rows.tables.append(("counters", self._connection.arrow(_COUNTERS_QUERY)))
@@ -280,8 +282,10 @@ def _take_columns(target: Mapping, present: Collection[str], events: pa.Table) -
         as_type = schema.BY_NAME[target.table].arrow.field(name).type
         if sources == []:
             taken[name] = pa.chunked_array([pa.nulls(len(events), as_type)])
-        elif sources and len(sources) == 1 and events.column(sources[0]).type == as_type:
-            taken[name] = events.column(sources[0])
+        elif sources and len(sources) == 1:
+            values = events.column(sources[0])
+            if values.type in (as_type, pa.dictionary(pa.int32(), as_type)):
+                taken[name] = values
     return taken
 
 
@@ -311,9 +315,10 @@ def _add_missing_columns(events: pa.Table) -> pa.Table:
 
 
 def _any_starts_with(texts: "pa.ChunkedArray[Any]", prefix: str) -> bool:
-    """Whether any of the texts, which may be dictionary-encoded, begins with the prefix."""
-    distinct = pc.unique(texts).cast(pa.string()) if pa.types.is_dictionary(texts.type) else texts
-    return bool(pc.any(pc.starts_with(distinct, prefix)).as_py())
+    """Whether any text of a column whose chunks share a dictionary begins with the prefix."""
+    first = texts.chunk(0)
+    assert isinstance(first, pa.DictionaryArray)  # noqa: S101 - for the type checker
+    return bool(pc.any(pc.starts_with(first.dictionary, prefix)).as_py())
 
 
 def _quote(identifier: str) -> str:

@@ -15,6 +15,7 @@ from tracelab.readers.kineto.parser.layout import (
     MAX_SHAPES,
     NO_ITEM,
     NOT_WATCHED,
+    STRUCTS,
     ArgumentType,
     Column,
 )
@@ -42,16 +43,16 @@ _US_TO_NS = 3
 """The power of ten from the unit of a trace's times to nanoseconds."""
 
 
+_DICTIONARIES = {"ph": Column.PH, "source_cat": Column.CAT, "name": Column.NAME}
+_DICTIONARY_TYPE = pa.dictionary(pa.int32(), pa.string())
 _TEXTS = {
-    "ph": Column.PH,
-    "source_cat": Column.CAT,
-    "name": Column.NAME,
     mapping.LEFTOVER: Column.LEFTOVER_ARGS,
     mapping.SECONDARY_LEFTOVER: Column.SECONDARY_LEFTOVER_ARGS,
 }
 _TIMES = {"start_ns": Column.START_NS, "dur_ns": Column.DUR_NS}
 _IDS = {"pid": (Column.PID, Column.PID_TEXT), "tid": (Column.TID, Column.TID_TEXT)}
 """Process and thread: the column of numbers, and that of texts, which has more values where an id is no number."""
+_CODES = [name for name, _ in STRUCTS["ColumnBuffers"]].index("codes")
 _COLUMN_COUNT = Column.FIRST_ARGUMENT + MAX_ARGUMENTS
 
 
@@ -186,6 +187,7 @@ class ColumnReader:
         self._buffers = self._array("get_buffers", "ColumnBuffers", _COLUMN_COUNT).tolist()
         fills = self._array("get_fills", "ColumnFill", MAX_KINDS * _COLUMN_COUNT)
         self._present = fills["present"].reshape(MAX_KINDS, _COLUMN_COUNT).tolist()
+        self._next_texts = fills["next_text"].reshape(MAX_KINDS, _COLUMN_COUNT).tolist()
         self._starts = self._array("get_starts", "u4", MAX_KINDS).tolist()
         self._counts = self._array("get_counts", "u4", MAX_KINDS).tolist()
         self.kinds = [kind for kind, count in enumerate(self._counts) if count]
@@ -193,7 +195,8 @@ class ColumnReader:
     def read_table(self, kind: int) -> pa.Table:
         """Return the events of a kind, with `ph` and the columns that have values."""
         present = self._present[kind]
-        columns: dict[str, pa.Array[Any]] = {"ph": pa.nulls(self._counts[kind], pa.string())}
+        columns: dict[str, pa.Array[Any]] = {"ph": pa.nulls(self._counts[kind], _DICTIONARY_TYPE)}
+        columns |= {name: self._dictionary(kind, column) for name, column in _DICTIONARIES.items() if present[column]}
         columns |= {name: self._texts(kind, column) for name, column in _TEXTS.items() if present[column]}
         columns |= {name: self._numbers(kind, column) for name, column in _TIMES.items() if present[column]}
         for name, (numbers, texts) in _IDS.items():
@@ -252,12 +255,22 @@ class ColumnReader:
         return pa.Array.from_buffers(pa.list_(pa.int64(), 3), count, self._validity(kind, column), children=[numbers])
 
     def _texts(self, kind: int, column: int) -> "pa.Array[Any]":
-        values, _, offsets = self._buffers[column]
+        return self._text_rows(kind, column, self._counts[kind], self._validity(kind, column))
+
+    def _dictionary(self, kind: int, column: int) -> "pa.Array[Any]":
+        """Return texts as the different ones among them, and the number of its own for each event."""
         start, count = self._starts[kind], self._counts[kind]
-        ends = read_array(self._module, offsets + 4 * start, "u4", count + 1)
+        texts = self._text_rows(kind, column, self._next_texts[kind][column] - start, [None])
+        content = self._copy(self._buffers[column][_CODES] + 4 * start, 4 * count)
+        codes = pa.Array.from_buffers(pa.int32(), count, [*self._validity(kind, column), content])
+        return pa.DictionaryArray.from_arrays(codes, texts, safe=False)
+
+    def _text_rows(self, kind: int, column: int, count: int, validity: list[pa.Buffer | None]) -> "pa.Array[Any]":
+        """Return the first texts of a kind."""
+        values, _, offsets, _ = self._buffers[column]
+        ends = read_array(self._module, offsets + 4 * self._starts[kind], "u4", count + 1)
         content = self._copy(values + int(ends[0]), int(ends[-1] - ends[0]))
-        buffers = [*self._validity(kind, column), pa.py_buffer((ends - ends[0]).tobytes()), content]
-        return pa.Array.from_buffers(pa.string(), count, buffers)
+        return pa.Array.from_buffers(pa.string(), count, [*validity, pa.py_buffer((ends - ends[0]).tobytes()), content])
 
     def _validity(self, kind: int, column: int) -> list[pa.Buffer | None]:
         """Return a bit for each event that has a value; None where all have."""

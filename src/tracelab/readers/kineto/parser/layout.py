@@ -60,11 +60,11 @@ STRUCTS: dict[str, Fields] = {
     "Text": (("start", "address"), ("size", "u4")),
     # What decides the kind of an event: its phase, category, watched name, and whether it has the watched key.
     "Shape": (("ph", "Text"), ("cat", "Text"), ("watched_name", "u1"), ("has_watched_key", "?")),
-    # The Arrow buffers of a column; a column of numbers has no offsets.
-    "ColumnBuffers": (("values", "address"), ("validity", "address"), ("offsets", "address")),
-    # How far the rows of one kind fill a column: values present, bytes of text used and reserved, next row without
+    # The Arrow buffers of a column: numbers have no offsets; codes are those of a column whose texts are a dictionary.
+    "ColumnBuffers": (("values", "address"), ("validity", "address"), ("offsets", "address"), ("codes", "address")),
+    # How far the rows of one kind fill a column: values present, bytes of text used and reserved, next text without
     # offset.
-    "ColumnFill": (("present", "u4"), ("position", "u4"), ("capacity", "u4"), ("next_row", "u4")),
+    "ColumnFill": (("present", "u4"), ("position", "u4"), ("capacity", "u4"), ("next_text", "u4")),
     # The values of an argument that do not fit its column: how many, and the first one as JSON.
     "UnfitValues": (("count", "u4"), ("first", "Text")),
 }

@@ -85,10 +85,10 @@ class _TableBuilder:
         self.count += 1
 
     def table(self) -> pa.Table:
-        columns = {"ph": self._array("ph", pa.string())}
-        for name in ("source_cat", "name", mapping.LEFTOVER, mapping.SECONDARY_LEFTOVER):
-            if name in self.columns:
-                columns[name] = self._array(name, pa.string())
+        columns: dict[str, pa.Array[Any]] = {"ph": self._array("ph", pa.string()).dictionary_encode()}
+        texts = ("source_cat", "name", mapping.LEFTOVER, mapping.SECONDARY_LEFTOVER)
+        columns |= {name: self._array(name, pa.string()) for name in texts if name in self.columns}
+        columns |= {name: columns[name].dictionary_encode() for name in texts[:2] if name in columns}
         for name in ("start_ns", "dur_ns"):
             if name in self.columns:
                 columns[name] = self._array(name, pa.int64())

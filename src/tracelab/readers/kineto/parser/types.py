@@ -48,7 +48,8 @@ class ParsedChunk:
     tables: dict[int, pa.Table]
     """The events of each kind: ph, source_cat, name, pid, tid, start_ns, dur_ns, a column for each argument that their
     tables have a column for (`mapping.argument_column`), and the leftover arguments: `args` and, for the second table
-    that events can have a row in, `secondary args`. Columns without values are left out."""
+    that events can have a row in, `secondary args`. Columns without values are left out; ph, source_cat
+    and name are dictionaries."""
     unfit: list[UnfitValues]
     """Values that do not fit their column; they are among the leftover arguments."""
     irregular: list[bytes]

@@ -2,6 +2,8 @@
 //
 // The rows of each kind begin at a multiple of eight, so that those of one kind are whole bytes of the validity bits,
 // and there is one more row, for the offset behind the last text.
+//
+// Phases, categories and names are dictionaries: each kind has its different texts, and each row the number of its own.
 
 #pragma once
 
@@ -16,7 +18,10 @@ extern struct Columns {
     ColumnFill fills[MAX_KINDS][COLUMN_COUNT];
     UnfitValues unfit[MAX_KINDS][MAX_ARGUMENTS];
     uint64_t arguments;  // the set of those that have a column
-    uint32_t row_count;  // with those between the kinds, which are empty
+    uint64_t texts;      // the set of those whose columns are texts
+    uint32_t ph_codes[MAX_SHAPES], cat_codes[MAX_SHAPES];  // by shape
+    uint32_t name_count;  // rows with a name
+    uint32_t row_count;   // with those between the kinds, which are empty
     Text *irregular;     // the irregular events
 } columns;
 

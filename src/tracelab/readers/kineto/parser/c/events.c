@@ -198,7 +198,9 @@ static Cursor parse_regular_event(Cursor cursor) {
                 cursor = null_end ? null_end : parse_arguments(cursor, event);
                 break;
             }
-            default: cursor = parse_own_value(cursor, key, event);
+            default:
+                field = HAS_OWN_KEYS;
+                cursor = parse_own_value(cursor, key, event);
         }
         if (!cursor) return NULL;
         fields |= field;

@@ -72,19 +72,21 @@ typedef struct {
     bool has_watched_key;
 } Shape;
 
-// The Arrow buffers of a column; a column of numbers has no offsets.
+// The Arrow buffers of a column: numbers have no offsets; codes are those of a column whose texts are a dictionary.
 typedef struct {
     uint8_t *values;
     uint8_t *validity;
     uint32_t *offsets;
+    uint32_t *codes;
 } ColumnBuffers;
 
-// How far the rows of one kind fill a column: values present, bytes of text used and reserved, next row without offset.
+// How far the rows of one kind fill a column: values present, bytes of text used and reserved, next text without
+// offset.
 typedef struct {
     uint32_t present;
     uint32_t position;
     uint32_t capacity;
-    uint32_t next_row;
+    uint32_t next_text;
 } ColumnFill;
 
 // The values of an argument that do not fit its column: how many, and the first one as JSON.

@@ -11,6 +11,7 @@ enum Field {
     FIELD_ARGS = 128,
     PID_IS_TEXT = 256, TID_IS_TEXT = 512,
     IS_IRREGULAR = 1024,  // valid JSON, but an event that the tolerant path must read
+    HAS_OWN_KEYS = 2048,  // for which no table has a column
 };
 
 typedef struct {
@@ -89,8 +90,15 @@ static inline const Event *next_event(const Event *event) {
 // The number of this shape in the chunk; -1 where there are too many.
 int32_t find_shape(Text ph, Text cat, uint8_t watched_name, bool has_watched_key);
 
-// The hash of a text and of what was hashed before.
+// The hash of a text and of what was hashed before; reads up to 7 bytes more of what is behind it.
 static inline uint32_t hash_text(uint32_t hash, Text text) {
-    for (uint32_t i = 0; i < text.size; i++) hash = (hash ^ text.start[i]) * 16777619u;  // FNV-1a
-    return hash ^ hash >> 15;
+    uint64_t mixed = (uint64_t)hash << 32 | text.size;
+    for (uint32_t i = 0; i < text.size; i += 8) {
+        uint64_t word;
+        __builtin_memcpy(&word, text.start + i, sizeof word);
+        if (text.size - i < 8) word &= (1ull << 8 * (text.size - i)) - 1;
+        mixed = (mixed ^ word) * 0x9e3779b97f4a7c15u;
+        mixed ^= mixed >> 32;
+    }
+    return (uint32_t)mixed;
 }
