@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -36,3 +37,48 @@ def test_memory_grows_where_addresses_are_limited() -> None:
     """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "True\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The empty folder for compiled modules."""
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    yield tmp_path
+    assert not list(tmp_path.rglob(".*")), "no temporary file is left"
+
+
+def load_and_list(folder: Path) -> list[tuple[str, int, bytes]]:
+    """Load the parser; return name, number and content of each file in the folder."""
+    wasm_module._compile.cache_clear()
+    module = wasm_module.WasmModule()
+    module.call("reset")
+    assert module.call("reserve_chunk", 100)
+    return [(file.name, file.stat().st_ino, file.read_bytes()) for file in folder.rglob("*.cwasm")]
+
+
+def test_the_machine_code_is_kept_and_compiled_again_only_where_it_is_damaged(folder: Path) -> None:
+    [first] = load_and_list(folder)
+    assert first[0] == "parser.cwasm"
+    assert load_and_list(folder) == [first]
+    [path] = folder.rglob("*.cwasm")
+    for damaged in (b"", first[2][:1000], first[2][:-1] + bytes([first[2][-1] ^ 1]), b"x" * len(first[2])):
+        path.write_bytes(damaged)
+        assert [content for *_, content in load_and_list(folder)] == [first[2]]
+
+
+def test_machine_code_of_another_parser_or_wasmtime_is_not_loaded(folder: Path) -> None:
+    [(_, _, content)] = load_and_list(folder)
+    [path] = folder.rglob("*.cwasm")
+    code = content[32:].replace(b"\x00", b"\x01", 40)
+    path.write_bytes(wasm_module._digest(wasm_module._FILE.read_bytes(), code) + code)
+    assert [content for *_, content in load_and_list(folder)] == [content]
+
+
+def test_the_parser_loads_where_machine_code_cannot_be_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "file").touch()
+    monkeypatch.setattr(sys, "pycache_prefix", str(folder / "file"))
+    assert load_and_list(folder) == []
+    monkeypatch.setattr(sys, "pycache_prefix", str(folder))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    assert load_and_list(folder) == []

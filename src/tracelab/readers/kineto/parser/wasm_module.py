@@ -1,10 +1,15 @@
 """The compiled parser: its functions, and its memory as NumPy arrays."""
 
 import atexit
+import contextlib
 import ctypes
+import hashlib
 import mmap
+import os
+import sys
 import threading
 from functools import cache
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -27,6 +32,7 @@ _compile_lock = threading.Lock()
 
 _GROWTH_BYTES = 64 << 20
 _MAX_ADDRESS = (1 << 32) - 1
+_DIGEST_BYTES = hashlib.sha256().digest_size
 _FAILURES = (wasmtime.WasmtimeError, wasmtime.Trap)
 
 
@@ -118,7 +124,47 @@ def _compile(reserved: bool) -> tuple[wasmtime.Engine, wasmtime.Module]:  # noqa
         config.memory_reservation_for_growth = _GROWTH_BYTES
         config.memory_guard_size = 1 << 16
     engine = wasmtime.Engine(config)
-    return engine, wasmtime.Module.from_file(engine, str(_FILE))
+    return engine, _load_module(engine, _machine_code_file(reserved))
+
+
+def _machine_code_file(reserved: bool) -> Path:  # noqa: FBT001 - as above
+    """Return the file beside Python's own compiled modules in which the machine code is kept."""
+    return Path(cache_from_source(str(_FILE))).with_name("parser.cwasm" if reserved else "parser.limited.cwasm")
+
+
+def _load_module(engine: wasmtime.Engine, cached: Path) -> wasmtime.Module:
+    """Return the parser from its machine code in a file, compiled for it first where that is needed.
+
+    Compiling takes longer than parsing 16 MB. The file begins with a digest of the parser and of the machine code, and
+    wasmtime checks its own version and the processor.
+    """
+    source = _FILE.read_bytes()
+    with contextlib.suppress(OSError, wasmtime.WasmtimeError):
+        content = cached.read_bytes()
+        digest, code = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+        if digest == _digest(source, code):
+            return wasmtime.Module.deserialize(engine, code)
+    module = wasmtime.Module(engine, source)
+    if not sys.dont_write_bytecode:
+        code = bytes(module.serialize())
+        _replace_file(cached, _digest(source, code) + code)
+    return module
+
+
+def _digest(source: bytes, code: bytes) -> bytes:
+    return hashlib.sha256(source + code).digest()
+
+
+def _replace_file(path: Path, content: bytes) -> None:
+    """Write a file that other processes see whole or not at all, if the folder can be written."""
+    written = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        written.write_bytes(content)
+        written.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            written.unlink()
 
 
 atexit.register(_compile.cache_clear)
