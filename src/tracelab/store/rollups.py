@@ -19,7 +19,6 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tracelab import computations, schema
@@ -226,6 +225,8 @@ def _read_segment(segment: _Segment, names: Iterable[str]) -> Tables:
 
 def _select_runs(table: pa.Table, runs: Collection[str]) -> pa.Table:
     """Return the rows of some runs: a store may have got others meanwhile."""
+    import pyarrow.compute as pc  # takes 30 ms, which a query that keeps a relation need not wait for
+
     return table.filter(pc.is_in(table.column("run"), text_column(sorted(runs))))
 
 

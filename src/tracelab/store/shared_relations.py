@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import Protocol
 
 import duckdb
@@ -29,6 +30,8 @@ COMPUTING = threading.RLock()
 
 LEAST_KEPT_ROWS = 50_000
 """Rows of a run from which on its relations are kept: to compute fewer takes less than half a second."""
+
+_LEAST_ENCODED_ROWS = 100_000
 
 _ACTIVITY = "gpu_activity"
 _COUNTED = (_ACTIVITY, "unscoped_activity", "recorded_kernels")
@@ -251,10 +254,10 @@ def _keep(con: duckdb.DuckDBPyConnection, name: str, part: _Part, kept: Kept | N
     run = part.run
     if kept is None or run is None or run not in kept.keys or part.rank is not None:
         return
-    tables = [source for each in named(name) if (source := _find_stored(con, each, part))]
     read = words_of("\n".join(definitions(name)))
-    tables += [_select_run(view, run) for view in _COUNTED if view in read]
-    if any(_has_many(con, table) for table in tables):
+    views = (_select_run(view, run) for view in _COUNTED if view in read)
+    tables = (source for each in named(name) if (source := _find_stored(con, each, part)))
+    if any(_has_many(con, rows) for rows in chain(views, tables)):
         table = f"{SCHEMA}.{_table(name, part)}"
         kept.write(name, _texts(name), run, lambda: _encode_texts(con.sql(f"from {table}").to_arrow_table()))
 
@@ -265,7 +268,12 @@ def _has_many(con: duckdb.DuckDBPyConnection, table: str) -> bool:
 
 
 def _encode_texts(rows: pa.Table) -> pa.Table:
-    """Return rows with texts as numbers of a dictionary, which take a third of the time to write and to read."""
+    """Return many rows with texts as numbers of a dictionary, which take a third of the time to write and to read.
+
+    For few rows, to import what makes such numbers takes longer.
+    """
+    if rows.num_rows < _LEAST_ENCODED_ROWS:
+        return rows
     columns = [column.dictionary_encode() if pa.types.is_string(column.type) else column for column in rows.columns]
     return pa.table(columns, names=rows.column_names)
 
