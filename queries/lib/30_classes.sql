@@ -48,7 +48,7 @@ with _noted as (
 ),
 _joined as (
     select
-        k.run, k.source, k.rank, k.device, k.part, k.name, k.start_ns, k.end_ns, k.dur_ns,
+        k.run, k.source, k.rank, k.pid, k.device, k.stream, k.part, k.name, k.start_ns, k.end_ns, k.dur_ns, k.correlation,
         n.notes, c.name_id,
         n.collective as noted_collective,
         c.collective as named_collective,
@@ -62,7 +62,7 @@ _joined as (
         and k.start_ns is not distinct from n.start_ns
 )
 select
-    run, source, rank, device, part, name, name_id, start_ns, end_ns, dur_ns, class,
+    run, source, rank, pid, device, stream, part, name, name_id, start_ns, end_ns, dur_ns, correlation, class,
     case when class = 'communication' then coalesce(noted_collective, named_collective, 'unknown') end as collective,
     notes
 from _joined;

@@ -41,8 +41,7 @@ create or replace macro is_computing_op(name) as
 create or replace macro collective_kernels(executions) as table
 with _executions as (
     select
-        run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation,
-        {'pid': pid, 'stream': stream, 'correlation': correlation, 'in_scope': in_scope} as part
+        run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation, in_scope as part
     from query_table(executions)
 ),
 _runs as (
@@ -62,11 +61,8 @@ _described as not materialized (
 ),
 _unnumbered as materialized (  -- numbering takes one core, and so would all that it is part of
     select
-        run, source, rank, device, collective, start_ns, end_ns,
-        part.pid as pid,
-        part.stream as stream,
-        part.correlation as correlation,
-        part.in_scope as in_scope,
+        run, source, rank, pid, device, stream, collective, start_ns, end_ns, correlation,
+        part as in_scope,
         case when has_valid_interval(start_ns, end_ns) then dur_ns end as measured_ns,
         notes
     from with_noted_class('_executions', executions)
