@@ -89,8 +89,9 @@ from clocks_apart('_activity', '_calls', '_syncs');
 
 -- gaps(relation): the stretches in which no row of the relation runs, between its first start and its last end. A row is
 -- one gap, and the row that ends it: of several that begin together the one launched first (with the least correlation).
--- The relation has run, source, rank, pid, device, start_ns, end_ns, correlation. One ordered pass: what a row follows is
--- the running maximum of the ends before it, lane above lane as in union_times().
+-- The relation has run, source, rank, pid, device, start_ns, end_ns, correlation. first_ns and last_ns are its first start and
+-- last end on the device by the clock of the source. One ordered pass: what a row follows is the running maximum of the ends
+-- before it, lane above lane as in union_times().
 create or replace macro gaps(relation) as table
 with _lanes as materialized (
     from lanes(relation)
@@ -115,7 +116,7 @@ select
     start_ns::bigint as start_ns,
     end_ns,
     (end_ns - start_ns)::bigint as dur_ns,
-    pid, correlation
+    pid, correlation, first_ns, last_ns
 from _waits
 join _lanes using (lane)
 where start_ns > -9223372036854775808 and start_ns < end_ns;

@@ -34,16 +34,7 @@ create or replace macro scope_solo_time(relation, others) as table from solo_tim
 create or replace macro scope_edge_rows(relation) as table
 select run, source, rank, device, start_ns, end_ns from query_table(relation) where false;
 
-create or replace macro scope_gaps(relation) as table
-with _windows as (
-    select run, source, rank, device, min(start_ns) as first_ns, max(end_ns) as last_ns
-    from query_table(relation)
-    where has_valid_interval(start_ns, end_ns)
-    group by run, source, rank, device
-)
-select g.run, g.source, g.rank, g.device, g.start_ns, g.end_ns, g.dur_ns, g.pid, g.correlation, w.first_ns, w.last_ns, true as is_own
-from gaps(relation) as g
-join _windows as w on g.run = w.run and g.source = w.source and g.rank = w.rank and g.device is not distinct from w.device;
+create or replace macro scope_gaps(relation) as table select *, true as is_own from gaps(relation);
 
 create or replace macro idle_outside(relation) as table
 select run, source, rank, device, start_ns, end_ns from query_table(relation) where false;
