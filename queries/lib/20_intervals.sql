@@ -58,19 +58,27 @@ with _keyed as (
 select lane as clock, * exclude (lane)
 from lane_numbers('_keyed');
 
--- with_clock(lanes, clocks): lanes, each with the number of its clock.
+-- with_clock(lanes, clocks): lanes, each with the number of its clock; first_ns and last_ns are those of the clock.
 create or replace macro with_clock(lanes, clocks) as table
-select l.lane, c.clock, l.run, l.rank, l.device, l.part
+select l.lane, l.key, c.clock, l.run, l.rank, l.device, l.part, c.first_ns, c.last_ns
 from query_table(lanes) as l
 join query_table(clocks) as c on lane_key(l.run, l.source, l.rank, l.device, null) = c.key;
 
--- with_lane(relation, lanes): the has_valid_interval() rows of a relation, with all of its columns and the number of their
--- lane.
+-- with_lane(relation, lanes): the has_valid_interval() rows of a relation, with all of its columns, the number of their lane, and
+-- middle_ns, where the lane's time is cut in halves.
 create or replace macro with_lane(relation, lanes) as table
-select l.lane, r.*
+select l.lane, l.first_ns + (l.last_ns - l.first_ns) // 2 as middle_ns, r.*
 from (select null as part where false union all by name from query_table(relation)) as r
 join query_table(lanes) as l on lane_key(r.run, r.source, r.rank, r.device, r.part) = l.key
 where has_valid_interval(r.start_ns, r.end_ns);
+
+-- early_half(rows), late_half(rows): what of rows (lane, middle_ns, start_ns, end_ns, and any others) lies before the middle of
+-- their lane, and what behind it. A sweep goes through ordered rows on one core: where only sums are needed, two sweeps of
+-- half of the time each use two. Rows of no length at the middle are in neither.
+create or replace macro early_half(rows) as table
+select * exclude (middle_ns) replace (least(end_ns, middle_ns) as end_ns) from query_table(rows) where start_ns < middle_ns;
+create or replace macro late_half(rows) as table
+select * exclude (middle_ns) replace (greatest(start_ns, middle_ns) as start_ns) from query_table(rows) where end_ns > middle_ns;
 
 -- running_depth(events): the running sum of `step` over events (lane, at_ns, step). A row is one stretch of time between two
 -- events of its lane that are not at the same instant; `depth` is the sum in it.
@@ -211,39 +219,21 @@ from union_times('_rows')
 join _lanes using (lane)
 group by run, rank, device, part;
 
--- lanes_of_three(a, b, c): the (run, source, rank, device) of three relations together, each with its key and its number.
-create or replace macro lanes_of_three(a, b, c) as table
-with _seen as (
-    select distinct run, source, rank, device from intervals(a)
-    union
-    select distinct run, source, rank, device from intervals(b)
-    union
-    select distinct run, source, rank, device from intervals(c)
-),
-_keyed as (
-    select lane_key(run, source, rank, device, null) as key, run, source, rank, device from _seen
-)
-from lane_numbers('_keyed');
+-- three_as_one(a, b, c): the rows of three relations with the `number` of theirs, 1 to 3.
+create or replace macro three_as_one(a, b, c) as table
+select run, source, rank, device, 1::tinyint as number, start_ns, end_ns from query_table(a)
+union all
+select run, source, rank, device, 2::tinyint, start_ns, end_ns from query_table(b)
+union all
+select run, source, rank, device, 3::tinyint, start_ns, end_ns from query_table(c);
 
--- running_depths(a, b, c, lanes): three relations swept together as in sweep(): depth_a, depth_b and depth_c are how many rows
--- of each run. A row is one stretch of time between two events of its lane.
-create or replace macro running_depths(a, b, c, lanes) as table
-with _keyed as (
-    select lane_key(run, source, rank, device, null) as key, start_ns, end_ns, 1::tinyint as change from intervals(a)
+-- running_depths(rows): rows (lane, number, start_ns, end_ns) with a number from 1 to 3 swept together as in sweep(): depth_a, depth_b
+-- and depth_c are how many of each number run. A row is one stretch of time between two events of its lane.
+create or replace macro running_depths(rows) as table
+with _events as (
+    select lane, start_ns as at_ns, number as change from query_table(rows)
     union all
-    select lane_key(run, source, rank, device, null), start_ns, end_ns, 2::tinyint from intervals(b)
-    union all
-    select lane_key(run, source, rank, device, null), start_ns, end_ns, 3::tinyint from intervals(c)
-),
-_rows as (
-    select lane, start_ns, end_ns, change
-    from _keyed
-    join (select key, lane from query_table(lanes)) using (key)
-),
-_events as (
-    select lane, start_ns as at_ns, change from _rows
-    union all
-    select lane, end_ns, -change from _rows
+    select lane, end_ns, -number from query_table(rows)
 ),
 _counts as (
     select
@@ -269,82 +259,135 @@ where lane = next_lane and next_ns > at_ns;
 -- event of any of the three in a source to the last one. Every class algebra is a filter on it: `depth_a > 0 and
 -- depth_b = 0` is where a runs outside b, all three 0 is idle.
 create or replace macro layers(a, b, c) as table
-with _lanes as materialized (
-    from lanes_of_three(a, b, c)
+with _three as not materialized (
+    from three_as_one(a, b, c)
+),
+_lanes as materialized (
+    from lanes('_three')
+),
+_rows as (
+    select lane, number, start_ns, end_ns from with_lane('_three', '_lanes')
 )
 select run, source, rank, device, start_ns, end_ns, dur_ns, depth_a, depth_b, depth_c
-from running_depths(a, b, c, '_lanes')
+from running_depths('_rows')
 join _lanes using (lane);
+
+-- depth_totals(lanes, rows): state_totals() of rows (lane, middle_ns, number, start_ns, end_ns) with a number from 1 to 3 on lanes.
+-- Nothing runs in what the states of both halves leave of the window.
+create or replace macro depth_totals(lanes, rows) as table
+with _early as not materialized (
+    select lane, number, start_ns, end_ns from early_half(rows)
+),
+_late as not materialized (
+    select lane, number, start_ns, end_ns from late_half(rows)
+),
+_sums as materialized (
+    select lane, depth_a, depth_b, depth_c, sum(dur_ns) as dur_ns
+    from (
+        select lane, depth_a, depth_b, depth_c, sum(dur_ns) as dur_ns
+        from running_depths('_early')
+        group by lane, depth_a, depth_b, depth_c
+        union all
+        select lane, depth_a, depth_b, depth_c, sum(dur_ns)
+        from running_depths('_late')
+        group by lane, depth_a, depth_b, depth_c
+    )
+    where depth_a > 0 or depth_b > 0 or depth_c > 0
+    group by lane, depth_a, depth_b, depth_c
+),
+_busy as (
+    select lane, sum(dur_ns) as busy_ns from _sums group by lane
+)
+select run, source, rank, device, dur_ns, depth_a, depth_b, depth_c
+from query_table(lanes)
+join _sums using (lane)
+union all
+select run, source, rank, device, last_ns - first_ns - coalesce(busy_ns, 0), 0, 0, 0
+from query_table(lanes)
+left join _busy using (lane)
+where coalesce(last_ns - first_ns > busy_ns, true);
 
 -- state_totals(a, b, c): the time in which each three depths of layers() hold, added up. A row is one run, source, rank,
 -- device and three depths, which are few; where no time passes between its rows, a source has one of depths 0 and 0 ns.
 create or replace macro state_totals(a, b, c) as table
-with _lanes as materialized (
-    from lanes_of_three(a, b, c)
+with _three as not materialized (
+    from three_as_one(a, b, c)
 ),
-_sums as (
-    select lane, depth_a, depth_b, depth_c, sum(dur_ns) as dur_ns
-    from running_depths(a, b, c, '_lanes')
-    group by lane, depth_a, depth_b, depth_c
+_lanes as materialized (
+    from lanes('_three')
+),
+_rows as materialized (
+    select lane, middle_ns, number, start_ns, end_ns from with_lane('_three', '_lanes')
 )
-select
-    run, source, rank, device,
-    coalesce(dur_ns, 0) as dur_ns, coalesce(depth_a, 0) as depth_a, coalesce(depth_b, 0) as depth_b, coalesce(depth_c, 0) as depth_c
-from _lanes
-left join _sums using (lane);
+from depth_totals('_lanes', '_rows');
 
--- layer_totals(rows): the time in which rows of each layer run, of a relation with `layer`, a number from 0 to 5, added up by state.
--- A row is one run, source, rank, device and state: runs_0 to runs_5 are whether rows of the layer run, by more starts than ends
--- so far, as in sweep(). Of these few states dur_ns adds up to the window; where no time passes between its rows, a source has one
--- state of 0 ns.
-create or replace macro layer_totals(rows) as table
-with _lanes as materialized (
-    from lanes(rows)
-),
-_rows as (
-    select lane, start_ns, end_ns, (1 + layer)::tinyint as change from with_lane(rows, '_lanes')
+-- half_layer_sums(rows): of each lane of rows (lane, layer, start_ns, end_ns) the time in which one of the first layers ran: in_1_ns
+-- of the first, … in_6_ns of all, in the order in which layer_parts() counts them; and comm_ns, memory_ns and busy_ns. One pass
+-- over events: rows run where there are more starts than ends so far, as in sweep().
+create or replace macro half_layer_sums(rows) as table
+with _placed as not materialized (
+    select lane, start_ns, end_ns, (1 + 2 * (layer % 3) + layer // 3)::tinyint as change from query_table(rows)
 ),
 _events as (
-    select lane, start_ns as at_ns, change from _rows
+    select lane, start_ns as at_ns, change from _placed
     union all
-    select lane, end_ns, -change from _rows
+    select lane, end_ns, -change from _placed
 ),
 _states as (
     select
-        lane, at_ns,
-        lead(lane) over () as next_lane,
-        lead(at_ns) over () as next_ns,
+        lane,
+        case when lead(lane) over () = lane then lead(at_ns) over () - at_ns end as dur_ns,
         count(*) filter (change = 1) over (rows between unbounded preceding and current row)
-            > count(*) filter (change = -1) over (rows between unbounded preceding and current row) as runs_0,
-        count(*) filter (change = 2) over (rows between unbounded preceding and current row)
-            > count(*) filter (change = -2) over (rows between unbounded preceding and current row) as runs_1,
+            > count(*) filter (change = -1) over (rows between unbounded preceding and current row) as in_1,
+        count(*) filter (change between 1 and 2) over (rows between unbounded preceding and current row)
+            > count(*) filter (change between -2 and -1) over (rows between unbounded preceding and current row) as in_2,
+        count(*) filter (change between 1 and 3) over (rows between unbounded preceding and current row)
+            > count(*) filter (change between -3 and -1) over (rows between unbounded preceding and current row) as in_3,
+        count(*) filter (change between 1 and 4) over (rows between unbounded preceding and current row)
+            > count(*) filter (change between -4 and -1) over (rows between unbounded preceding and current row) as in_4,
+        count(*) filter (change between 1 and 5) over (rows between unbounded preceding and current row)
+            > count(*) filter (change between -5 and -1) over (rows between unbounded preceding and current row) as in_5,
+        count(*) filter (change between 1 and 6) over (rows between unbounded preceding and current row)
+            > count(*) filter (change between -6 and -1) over (rows between unbounded preceding and current row) as in_6,
         count(*) filter (change = 3) over (rows between unbounded preceding and current row)
-            > count(*) filter (change = -3) over (rows between unbounded preceding and current row) as runs_2,
-        count(*) filter (change = 4) over (rows between unbounded preceding and current row)
-            > count(*) filter (change = -4) over (rows between unbounded preceding and current row) as runs_3,
+            > count(*) filter (change = -3) over (rows between unbounded preceding and current row) as communicates,
         count(*) filter (change = 5) over (rows between unbounded preceding and current row)
-            > count(*) filter (change = -5) over (rows between unbounded preceding and current row) as runs_4,
-        count(*) filter (change = 6) over (rows between unbounded preceding and current row)
-            > count(*) filter (change = -6) over (rows between unbounded preceding and current row) as runs_5
+            > count(*) filter (change = -5) over (rows between unbounded preceding and current row) as copies,
+        count(*) filter (change in (1, 3, 5)) over (rows between unbounded preceding and current row)
+            > count(*) filter (change in (-1, -3, -5)) over (rows between unbounded preceding and current row) as is_busy
     from (select lane, at_ns, change from _events order by lane, at_ns)
-),
-_sums as (
-    select lane, runs_0, runs_1, runs_2, runs_3, runs_4, runs_5, sum(next_ns - at_ns) as dur_ns
-    from _states
-    where lane = next_lane and next_ns > at_ns
-    group by lane, runs_0, runs_1, runs_2, runs_3, runs_4, runs_5
 )
 select
-    run, source, rank, device,
-    coalesce(dur_ns, 0) as dur_ns,
-    coalesce(runs_0, false) as runs_0,
-    coalesce(runs_1, false) as runs_1,
-    coalesce(runs_2, false) as runs_2,
-    coalesce(runs_3, false) as runs_3,
-    coalesce(runs_4, false) as runs_4,
-    coalesce(runs_5, false) as runs_5
-from _lanes
-left join _sums using (lane);
+    lane,
+    sum(dur_ns) filter (in_1) as in_1_ns,
+    sum(dur_ns) filter (in_2) as in_2_ns,
+    sum(dur_ns) filter (in_3) as in_3_ns,
+    sum(dur_ns) filter (in_4) as in_4_ns,
+    sum(dur_ns) filter (in_5) as in_5_ns,
+    sum(dur_ns) filter (in_6) as in_6_ns,
+    sum(dur_ns) filter (communicates) as comm_ns,
+    sum(dur_ns) filter (copies) as memory_ns,
+    sum(dur_ns) filter (is_busy) as busy_ns
+from _states
+group by lane;
+
+-- layer_sums(rows): half_layer_sums() of both halves of rows (lane, middle_ns, layer, start_ns, end_ns) added up; lanes without time
+-- in a layer have 0.
+create or replace macro layer_sums(rows) as table
+with _early as not materialized (
+    select lane, layer, start_ns, end_ns from early_half(rows)
+),
+_late as not materialized (
+    select lane, layer, start_ns, end_ns from late_half(rows)
+),
+_halves as (
+    from half_layer_sums('_early')
+    union all
+    from half_layer_sums('_late')
+)
+select lane, coalesce(sum(columns(* exclude (lane))), 0)
+from _halves
+group by lane;
 
 -- regions(a, b, c): the measure of each of the eight regions that three relations make of their window. A row is one run,
 -- rank and device; the eight add up to window_ns, from the first start to the last end of each source.
@@ -458,7 +501,7 @@ group by lane;
 -- clip_to(relation, cover): of each part of the relation the measure of its union, and of what of it lies inside the union
 -- of the cover. A row is one run, rank, device and part. The cover is swept once, and its clock, the time so far in which
 -- it ran, is read at the events of the parts. Both sweeps stream as in running_depth(); at the end of a lane nothing runs,
--- so no time between two lanes counts.
+-- so no time between two lanes counts. Each half of the time is swept apart, as early_half() describes.
 create or replace macro clip_to(relation, cover) as table
 with _lanes as materialized (
     from lanes(relation)
@@ -469,28 +512,47 @@ _clocks as materialized (
 _timelines as materialized (
     from with_clock('_lanes', '_clocks')
 ),
-_lane_clocks as (
-    select lane, clock from _timelines
+_lane_keys as (
+    select key, lane, clock, first_ns + (last_ns - first_ns) // 2 as middle_ns from _timelines
 ),
-_parts as (
-    select clock, lane, start_ns, end_ns
-    from with_lane(relation, '_lanes')
-    join hint_small('_lane_clocks') using (lane)
+_clock_keys as (
+    select key, clock, first_ns + (last_ns - first_ns) // 2 as middle_ns from _clocks
 ),
-_covers as (
-    select clock, start_ns, end_ns
+_parts as materialized (
+    select clock, lane, middle_ns, start_ns, end_ns
+    from (select lane_key(run, source, rank, device, part) as key, start_ns, end_ns from intervals(relation))
+    join hint_small('_lane_keys') using (key)
+),
+_covers as materialized (
+    select clock, middle_ns, start_ns, end_ns
     from (select lane_key(run, source, rank, device, null) as key, start_ns, end_ns from intervals(cover))
-    join hint_small('_clocks') using (key)
+    join hint_small('_clock_keys') using (key)
 ),
-_instants as (
-    from clock_instants('_parts', '_covers')
+_early_parts as not materialized (from early_half('_parts')),
+_early_covers as not materialized (from early_half('_covers')),
+_late_parts as not materialized (from late_half('_parts')),
+_late_covers as not materialized (from late_half('_covers')),
+_early_instants as (
+    from clock_instants('_early_parts', '_early_covers')
+),
+_late_instants as (
+    from clock_instants('_late_parts', '_late_covers')
+),
+_sums as (
+    select lane, sum(busy_ns) as busy_ns, sum(inside_ns) as inside_ns
+    from (
+        from clocked_times('_early_instants')
+        union all
+        from clocked_times('_late_instants')
+    )
+    group by lane
 )
 select
     run, rank, device, part,
     as_bigint(coalesce(sum(busy_ns), 0)) as busy_ns,
     as_bigint(coalesce(sum(inside_ns), 0)) as inside_ns
-from clocked_times('_instants')
-join _timelines using (lane)
+from _timelines
+left join _sums using (lane)
 group by run, rank, device, part;
 
 -- cover_clocks(relation, cover): the has_valid_interval() rows of a relation by their `id`, with start_clock_ns and end_clock_ns,

@@ -28,39 +28,52 @@ select run, source, rank, device, start_ns, end_ns from query_table(activity) wh
 union all
 select run, source, rank, device, start_ns, end_ns from out_of_scope_layers where layer = 0;
 
+-- lane_sums(lanes, rows): the columns of layer_parts(), of rows (lane, middle_ns, layer, start_ns, end_ns) on lanes. A row is one run,
+-- source, rank and device.
+create or replace macro lane_sums(lanes, rows) as table
+select
+    run, source, rank, device,
+    last_ns - first_ns as window_ns,
+    coalesce(in_1_ns, 0) as compute_ns,
+    coalesce(in_3_ns - in_2_ns, 0) as exposed_comm_ns,
+    coalesce(in_5_ns - in_4_ns, 0) as exposed_memory_ns,
+    coalesce(in_6_ns - in_5_ns + in_4_ns - in_3_ns + in_2_ns - in_1_ns, 0) as out_of_scope_ns,
+    last_ns - first_ns - coalesce(in_6_ns, 0) as idle_ns,
+    coalesce(comm_ns, 0) as comm_ns,
+    coalesce(memory_ns, 0) as memory_ns,
+    coalesce(busy_ns, 0) as busy_ns
+from query_table(lanes)
+left join layer_sums(rows) using (lane);
+
+-- lane_parts(lanes, rows): layer_parts() of rows (lane, middle_ns, layer, start_ns, end_ns) on lanes.
+create or replace macro lane_parts(lanes, rows) as table
+select
+    run, rank, device,
+    as_bigint(sum(window_ns)) as window_ns,
+    as_bigint(sum(compute_ns)) as compute_ns,
+    as_bigint(sum(exposed_comm_ns)) as exposed_comm_ns,
+    as_bigint(sum(exposed_memory_ns)) as exposed_memory_ns,
+    as_bigint(sum(out_of_scope_ns)) as out_of_scope_ns,
+    as_bigint(sum(idle_ns)) as idle_ns,
+    as_bigint(sum(comm_ns)) as comm_ns,
+    as_bigint(sum(memory_ns)) as memory_ns,
+    as_bigint(sum(busy_ns)) as busy_ns
+from lane_sums(lanes, rows)
+group by run, rank, device;
+
 -- layer_parts(rows): where the time of each device goes, of a relation with `layer`: 0 compute, 1 communication, 2 copies and memsets,
 -- from 3 on the same of rows outside of the scope. A row is one run, rank and device. compute_ns, exposed_comm_ns,
 -- exposed_memory_ns, out_of_scope_ns and idle_ns add up to window_ns: each nanosecond counts for the first layer that runs,
 -- one of the scope before the same one outside of it. comm_ns and memory_ns are the time of these layers, hidden or not, and
 -- busy_ns that of any layer of the scope.
 create or replace macro layer_parts(rows) as table
-with _parts as (
-    select
-        *,
-        case
-            when runs_0 then 0
-            when runs_3 then 3
-            when runs_1 then 1
-            when runs_4 then 3
-            when runs_2 then 2
-            when runs_5 then 3
-            else 4
-        end as part
-    from layer_totals(rows)
+with _lanes as materialized (
+    from lanes(rows)
+),
+_rows as materialized (
+    select lane, middle_ns, layer::tinyint as layer, start_ns, end_ns from with_lane(rows, '_lanes')
 )
-select
-    run, rank, device,
-    as_bigint(sum(dur_ns)) as window_ns,
-    as_bigint(coalesce(sum(dur_ns) filter (part = 0), 0)) as compute_ns,
-    as_bigint(coalesce(sum(dur_ns) filter (part = 1), 0)) as exposed_comm_ns,
-    as_bigint(coalesce(sum(dur_ns) filter (part = 2), 0)) as exposed_memory_ns,
-    as_bigint(coalesce(sum(dur_ns) filter (part = 3), 0)) as out_of_scope_ns,
-    as_bigint(coalesce(sum(dur_ns) filter (part = 4), 0)) as idle_ns,
-    as_bigint(coalesce(sum(dur_ns) filter (runs_1), 0)) as comm_ns,
-    as_bigint(coalesce(sum(dur_ns) filter (runs_2), 0)) as memory_ns,
-    as_bigint(coalesce(sum(dur_ns) filter (runs_0 or runs_1 or runs_2), 0)) as busy_ns
-from _parts
-group by run, rank, device;
+from lane_parts('_lanes', '_rows');
 
 -- activity_sums(activity, kinds): the durations of all rows of gpu_activity on each device, of its kernels, of those that no rule
 -- knows, the time in which at least one kernel ran, and the window. `kinds` has the kernels with_class().

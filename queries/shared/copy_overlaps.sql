@@ -7,18 +7,21 @@ with activity as not materialized (  -- each use reads only its own kinds and co
     from gpu_activity
     where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
-copies as (
-    select run, source, rank, device, start_ns, end_ns from activity where kind = 'memcpy'
+swept as not materialized (
+    select run, source, rank, device, start_ns, end_ns, case kind when 'memcpy' then 1 when 'kernel' then 2 else 3 end::tinyint as number
+    from activity
+    where kind <> 'memset'
 ),
-executions as (
-    select run, source, rank, device, start_ns, end_ns from activity where kind = 'kernel'
+lanes as materialized (
+    from lanes('swept')
 ),
-graphs as (
-    select run, source, rank, device, start_ns, end_ns from activity where kind = 'graph'
+rows as materialized (
+    select lane, middle_ns, number, start_ns, end_ns from with_lane('swept', 'lanes')
 ),
 counts as (
     select run, rank, device, count(*) as copies
-    from copies
+    from activity
+    where kind = 'memcpy'
     group by run, rank, device
 ),
 measures as (
@@ -29,7 +32,7 @@ measures as (
         as_bigint(coalesce(sum(dur_ns) filter (depth_b > 0), 0)) as kernel_busy_ns,
         as_bigint(coalesce(sum(dur_ns) filter (depth_a > 0 and depth_b > 0), 0)) as overlap_ns,
         as_bigint(coalesce(sum(dur_ns) filter (depth_c > 0), 0)) as graph_ns
-    from state_totals('copies', 'executions', 'graphs')
+    from depth_totals('lanes', 'rows')
     group by run, rank, device
 )
 select

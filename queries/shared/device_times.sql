@@ -10,12 +10,6 @@ executions as not materialized (
     from kernels
     where matches(run, $run) and matches(rank, $rank)
 ),
-kinds as materialized (  -- without the class, of which each row would have a copy
-    select
-        run, source, rank, device, start_ns, end_ns,
-        class = 'communication' as communicates, class = 'unclassified' as is_unclassified
-    from with_class('executions')
-),
 graphs as (
     select run, source, rank, device, start_ns, end_ns from activity where kind = 'graph'
 ),
@@ -30,16 +24,26 @@ widened as not materialized (
 others as materialized (  -- of a scope: what runs outside of it
     select run, source, rank, device, layer, start_ns, end_ns from out_of_scope_rows('widened', 'out_of_scope_layers')
 ),
+lanes as materialized (
+    from lanes('widened')
+),
 layers as not materialized (
-    select run, source, rank, device, case when communicates then 1 else 0 end as layer, start_ns, end_ns from kinds
-    union all
-    select run, source, rank, device, case when kind = 'graph' then 0 else 2 end, start_ns, end_ns
+    select
+        run, source, rank, device, start_ns, end_ns,
+        case when class = 'communication' then 1 else 0 end::tinyint as layer,
+        true as is_kernel, class = 'unclassified' as is_unclassified
+    from with_class('executions')
+    union all by name
+    select run, source, rank, device, start_ns, end_ns, case when kind = 'graph' then 0 else 2 end::tinyint as layer
     from activity
     where kind <> 'kernel'
-    union all
-    select run, source, rank, device, 3 + layer, start_ns, end_ns from others
-    union all
-    select run, source, rank, device, 3, start_ns, end_ns from outside
+    union all by name
+    select run, source, rank, device, start_ns, end_ns, (3 + layer)::tinyint as layer from others
+    union all by name
+    select run, source, rank, device, start_ns, end_ns, 3::tinyint as layer from outside
+),
+rows as materialized (
+    select lane, middle_ns, layer, start_ns, end_ns, is_kernel, is_unclassified from with_lane('layers', 'lanes')
 ),
 devices_seen as (
     select distinct run, rank, device from activity
@@ -47,10 +51,18 @@ devices_seen as (
 sums as (
     select
         run, rank, device,
-        as_bigint(sum(end_ns - start_ns)) as kernel_sum_ns,
-        as_bigint(coalesce(sum(end_ns - start_ns) filter (is_unclassified), 0)) as unclassified_ns
-    from kinds
-    where has_valid_interval(start_ns, end_ns)
+        as_bigint(sum(dur_ns)) as kernel_sum_ns,
+        as_bigint(coalesce(sum(unclassified_ns), 0)) as unclassified_ns
+    from (
+        select
+            lane,
+            sum(end_ns - start_ns) as dur_ns,
+            sum(end_ns - start_ns) filter (is_unclassified) as unclassified_ns
+        from rows
+        where is_kernel
+        group by lane
+    )
+    join lanes using (lane)
     group by run, rank, device
 )
 select
@@ -67,6 +79,6 @@ select
     zero_if_missing(s.run, s.kernel_sum_ns) as kernel_sum_ns,
     zero_if_missing(s.run, s.unclassified_ns) as unclassified_ns
 from devices_seen as d
-left join layer_parts('layers') as p on d.run = p.run and d.rank = p.rank and d.device is not distinct from p.device
+left join lane_parts('lanes', 'rows') as p on d.run = p.run and d.rank = p.rank and d.device is not distinct from p.device
 left join busy('graphs') as g on d.run = g.run and d.rank = g.rank and d.device is not distinct from g.device
 left join sums as s on d.run = s.run and d.rank = s.rank and d.device is not distinct from s.device

@@ -1,16 +1,14 @@
 -- The exposed time of communication and copies on each device, and the part of it after which no work waits for its launch before
 -- the CPU side waits for the device: as recoverable_exposure defines them. Of a wanted rank, or of all.
 -- /// of one query
-with activity as not materialized (  -- each use reads only its own columns
-    select run, source, rank, pid, device, stream, start_ns, end_ns, correlation
+with activity as not materialized (  -- each use reads only its own kinds and columns
+    select run, source, rank, pid, device, stream, kind, start_ns, end_ns, correlation
     from gpu_activity
     where matches(run, $run) and matches(rank, $rank)
 ),
 executions as not materialized (
-    select
-        run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation,
-        {'kind': kind, 'pid': pid, 'correlation': correlation} as part
-    from gpu_activity
+    select run, source, rank, pid, device, stream, name, start_ns, end_ns, dur_ns, correlation
+    from kernels
     where matches(run, $run) and matches(rank, $rank)
 ),
 calls as not materialized (
@@ -24,26 +22,42 @@ waits as not materialized (
 apart as materialized (
     select run, source, coalesce(pid, -1) as process from clocks_apart('activity', 'calls', 'waits')
 ),
-layers as materialized (
-    select
-        run, source, rank, part.pid, device, start_ns, end_ns, part.correlation,
-        case when part.kind in ('memcpy', 'memset') then 2 when class = 'communication' then 1 else 0 end as layer
-    from with_class('executions')
-    where has_valid_interval(start_ns, end_ns)
+lanes as materialized (
+    from lanes('activity')
 ),
 others as materialized (
     select run, source, rank, device, start_ns, end_ns from out_of_scope_rows('activity', 'out_of_scope_layers') where layer = 0
 ),
+layers as not materialized (
+    select
+        run, source, rank, pid, device, start_ns, end_ns, correlation,
+        case when class = 'communication' then 1 else 0 end::tinyint as layer
+    from with_class('executions')
+    union all by name
+    select
+        run, source, rank, pid, device, start_ns, end_ns, correlation,
+        case when kind = 'graph' then 0 else 2 end::tinyint as layer
+    from activity
+    where kind <> 'kernel'
+    union all by name
+    select run, source, rank, device, start_ns, end_ns, 0::tinyint as layer from others
+),
+rows as materialized (
+    select lane, middle_ns, layer, pid, start_ns, end_ns, correlation from with_lane('layers', 'lanes')
+),
+placed as not materialized (
+    select l.run, l.source, l.rank, r.pid, l.device, r.start_ns, r.end_ns, r.correlation, r.layer
+    from rows as r
+    join hint_small('lanes') as l using (lane)
+),
 computing as not materialized (
-    select run, source, rank, pid, device, start_ns, end_ns, correlation from layers where layer = 0
-    union all
-    select run, source, rank, null, device, start_ns, end_ns, null from others
+    select run, source, rank, pid, device, start_ns, end_ns, correlation from placed where layer = 0
 ),
-communication as (
-    select run, source, rank, device, start_ns, end_ns from layers where layer = 1
+communication as not materialized (
+    select run, source, rank, device, start_ns, end_ns from placed where layer = 1
 ),
-memory as (
-    select run, source, rank, device, start_ns, end_ns from layers where layer = 2
+memory as not materialized (
+    select run, source, rank, device, start_ns, end_ns from placed where layer = 2
 ),
 launching as not materialized (  -- of a source without calls no launch is known to be late
     from computing semi join (select distinct run, source from calls) using (run, source)
@@ -108,12 +122,11 @@ late_memory as (
 )
 select
     e.run, e.rank, e.device,
-    e.window_ns,
-    e.b_ns + e.bc_ns as exposed_comm_ns,
-    case when l.run is null then e.b_ns + e.bc_ns else coalesce(r.b_ns + r.bc_ns, 0) end as recoverable_comm_ns,
-    e.c_ns as exposed_memory_ns,
-    case when l.run is null then e.c_ns else coalesce(r.c_ns, 0) end as recoverable_memory_ns
-from regions('computing', 'communication', 'memory') as e
+    e.window_ns, e.exposed_comm_ns,
+    case when l.run is null then e.exposed_comm_ns else coalesce(r.b_ns + r.bc_ns, 0) end as recoverable_comm_ns,
+    e.exposed_memory_ns,
+    case when l.run is null then e.exposed_memory_ns else coalesce(r.c_ns, 0) end as recoverable_memory_ns
+from lane_parts('lanes', 'rows') as e
 left join late as l on e.run = l.run and e.rank = l.rank and e.device is not distinct from l.device
 left join regions('covered', 'late_communication', 'late_memory') as r
     on e.run = r.run and e.rank = r.rank and e.device is not distinct from r.device

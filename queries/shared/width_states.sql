@@ -13,20 +13,24 @@ executions as not materialized (
     left join multiprocessors as m on k.run = m.run and k.rank = m.rank and k.device = m.device
     where matches(k.run, $run)
 ),
-classified as materialized (  -- a kernel that communicates has few blocks on purpose
+activity as not materialized (
+    select run, source, rank, device, kind, start_ns, end_ns
+    from gpu_activity
+    where kind in ('kernel', 'memcpy') and matches(run, $run)
+),
+lanes as materialized (
+    from lanes('activity')
+),
+numbered as not materialized (  -- a kernel that communicates has few blocks on purpose
     select
         run, source, rank, device, start_ns, end_ns,
-        part.covers_device or class = 'communication' as is_wide
+        case when part.covers_device or class = 'communication' then 1 else 2 end::tinyint as number
     from with_class('executions')
+    union all
+    select run, source, rank, device, start_ns, end_ns, 3::tinyint from activity where kind = 'memcpy'
 ),
-wide as (
-    select run, source, rank, device, start_ns, end_ns from classified where is_wide
-),
-narrow as (
-    select run, source, rank, device, start_ns, end_ns from classified where is_wide is not true
-),
-copies as (
-    select run, source, rank, device, start_ns, end_ns from gpu_activity where kind = 'memcpy' and matches(run, $run)
+rows as materialized (
+    select lane, middle_ns, number, start_ns, end_ns from with_lane('numbered', 'lanes')
 )
 select run, source, rank, device, dur_ns::bigint as dur_ns, depth_a as wide, depth_b as narrow, depth_c as copies
-from state_totals('wide', 'narrow', 'copies')
+from depth_totals('lanes', 'rows')

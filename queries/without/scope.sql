@@ -29,6 +29,53 @@ select run, rank, device, 0::bigint as out_of_scope_ns from query_table(others);
 create or replace macro out_of_scope_stretches(lanes, others) as table
 select null::integer as lane, layer, start_ns, end_ns from query_table(others);
 
+create or replace macro half_layer_sums(rows) as table
+with _placed as not materialized (
+    select lane, start_ns, end_ns, (1 + 2 * layer)::tinyint as change from query_table(rows)
+),
+_events as (
+    select lane, start_ns as at_ns, change from _placed
+    union all
+    select lane, end_ns, -change from _placed
+),
+_states as (
+    select
+        lane,
+        case when lead(lane) over () = lane then lead(at_ns) over () - at_ns end as dur_ns,
+        count(*) filter (change = 1) over (rows between unbounded preceding and current row)
+            > count(*) filter (change = -1) over (rows between unbounded preceding and current row) as in_1,
+        count(*) filter (change in (1, 3)) over (rows between unbounded preceding and current row)
+            > count(*) filter (change in (-1, -3)) over (rows between unbounded preceding and current row) as in_3,
+        count(*) filter (change > 0) over (rows between unbounded preceding and current row)
+            > count(*) filter (change < 0) over (rows between unbounded preceding and current row) as in_5,
+        count(*) filter (change = 3) over (rows between unbounded preceding and current row)
+            > count(*) filter (change = -3) over (rows between unbounded preceding and current row) as communicates,
+        count(*) filter (change = 5) over (rows between unbounded preceding and current row)
+            > count(*) filter (change = -5) over (rows between unbounded preceding and current row) as copies
+    from (select lane, at_ns, change from _events order by lane, at_ns)
+),
+_sums as (
+    select
+        lane,
+        sum(dur_ns) filter (in_1) as in_1_ns,
+        sum(dur_ns) filter (in_3) as in_3_ns,
+        sum(dur_ns) filter (in_5) as in_5_ns,
+        sum(dur_ns) filter (communicates) as comm_ns,
+        sum(dur_ns) filter (copies) as memory_ns
+    from _states
+    group by lane
+)
+select
+    lane, in_1_ns,
+    in_1_ns as in_2_ns,
+    in_3_ns,
+    in_3_ns as in_4_ns,
+    in_5_ns,
+    in_5_ns as in_6_ns,
+    comm_ns, memory_ns,
+    in_5_ns as busy_ns
+from _sums;
+
 create or replace macro scope_solo_time(relation, others) as table from solo_time(relation);
 
 create or replace macro scope_edge_rows(relation) as table

@@ -239,6 +239,7 @@ def test_a_run_among_many_is_not_joined_row_by_row_in_time(tmp_path: Path) -> No
                 "filtered_calls",
                 "scope_ops",
                 "naming_rows",
+                "half_layer_sums",
                 "scope_solo_time",
                 "scope_gaps",
                 "scope_windows",
@@ -261,6 +262,7 @@ def test_definitions_of_a_session_that_lacks_something_return_what_the_others_do
     arguments = {"relation": "'gpu_rows'", "others": "'other_rows'", "lanes": "'gpu_lanes'", "replays": "'captures'"}
     arguments |= {"everywhere": "'unscoped_ops'", "left_out": "'left_out_ops'", "launching": "'around_ops'"}
     arguments |= {"of_run": "null", "of_rank": "0", "ncu": "null", "from_run": "null", "half": "'packed'"}
+    arguments |= {"rows": "'layer_rows'"}
     arguments |= {"executions": "'timed'", "profiled": "'ncu_launches'", "cards": "'timed_cards'"}
     definitions = session.WITHOUT.joinpath(f"{lacking}.sql").read_text("utf-8")
     if lacking != "scope":
@@ -273,6 +275,10 @@ def test_definitions_of_a_session_that_lacks_something_return_what_the_others_do
         con.execute("create view gpu_rows as select *, kind as part from gpu_activity")
         con.execute("create view other_rows as select *, kind as part, 0::tinyint as layer from out_of_scope_activity")
         con.execute("create view gpu_lanes as from lanes('gpu_rows')")
+        con.execute(
+            "create view layer_rows as select lane, coalesce(stream, 2)::tinyint as layer, start_ns, end_ns"
+            " from with_lane('gpu_rows', 'gpu_lanes')"
+        )
         con.execute("create view timed as select *, null::varchar as ncu_run from kernels")
         con.execute("create view timed_cards as from card_facts('timed', null)")
         con.execute(
