@@ -1,6 +1,7 @@
 """Kineto files as a whole: every form is read, and other files are refused."""
 
 import gzip
+import io
 import json
 import sqlite3
 from functools import partial
@@ -12,6 +13,7 @@ import pytest
 from tests.readers.damaged import FIRST, LAST
 from tests.readers.small import STORED, ingest_bytes, ingest_paths, kernel, trace
 from tracelab.errors import TracelabError
+from tracelab.readers.kineto.chunker import Trace, read_head
 
 # ------------------------------------------------------------------------------------------------- the form of the file
 
@@ -207,3 +209,15 @@ def test_private_keys_are_not_stored(tmp_path: Path) -> None:
     keys = ("username", "tw_user", "tw_job", "tw_task_id", "mast_job_name", "mast_job_environment")
     lab = ingest_bytes(tmp_path, trace(FIRST, **{key: f"secret {key}" for key in keys}))
     assert "secret" not in lab.texts()
+
+
+def test_a_number_before_the_events_is_read_whole_wherever_the_first_bytes_end() -> None:
+    number = "-12.5e+10"
+    for at in range(-2, len(number) + 3):
+        before = '{"pad": "", "n": '
+        pad = "x" * ((1 << 16) - at - len(before))
+        text = f'{{"pad": "{pad}", "n": {number}, "traceEvents": ['
+        trace = Trace()
+        buffer, events_at = read_head(io.BytesIO(text.encode()), trace)
+        assert (trace.meta["n"], trace.has_events, buffer[events_at - 1 :]) == (-125e9, True, b"["), at
+        assert not trace.diagnostics.counts

@@ -3,13 +3,14 @@
 import threading
 import uuid
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -51,7 +52,7 @@ class Sink:
         self._run = run
         self._source = source
         self._rank = rank
-        self._queue: deque[tuple[str, pa.Table]] = deque()
+        self._queue: deque[tuple[str, pa.Table, int]] = deque()
         self._queued_bytes = 0
         self._lock = threading.Lock()
         self._writing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
@@ -66,9 +67,10 @@ class Sink:
         """Queue or write rows of a table. Raises SchemaMismatchError, here or when the rows are written."""
         if table not in schema.BY_NAME:
             raise SchemaMismatchError(table, None, f"is not in the schema; there are {', '.join(schema.BY_NAME)}")
+        size_bytes = 0 if self._source.done() else rows.nbytes
         with self._lock:
-            self._queue.append((table, rows))
-            self._queued_bytes += rows.nbytes
+            self._queue.append((table, rows, size_bytes))
+            self._queued_bytes += size_bytes
             full = self._queued_bytes > _QUEUE_LIMIT_BYTES
         if full or self._source.done():
             self._write_queue()
@@ -127,8 +129,8 @@ class Sink:
             with self._lock:
                 if not self._queue:
                     return
-                name, rows = self._queue.popleft()
-                self._queued_bytes -= rows.nbytes
+                name, rows, size_bytes = self._queue.popleft()
+                self._queued_bytes -= size_bytes
                 turn = self._writing[name]
             if rows.num_rows:
                 complete = self._complete(name, rows)
@@ -149,19 +151,21 @@ class Sink:
         if extra := given - set(table.arrow.names):
             problem = "is not in the schema; add it to schema.py, or leave it out in the reader"
             raise SchemaMismatchError(name, min(extra), problem)
+        types = dict(zip(rows.column_names, rows.schema.types, strict=True))
         columns: list[_Values] = []
         for column in table.columns:
+            as_type = schema.ARROW_TYPES[column.type]
             if column.name in _LABELS:
                 text = self._run if column.name == "run" else self._source.result()
                 columns.append(_constant_text(text, rows.num_rows))
             elif column.name == "rank" and "rank" not in given:
-                columns.append(pa.repeat(pa.scalar(self._rank, pa.int32()), rows.num_rows))
+                columns.append(_constant_int32(self._rank, rows.num_rows))
             elif column.name not in given:
-                columns.append(pa.nulls(rows.num_rows).cast(schema.ARROW_TYPES[column.type]))
-            elif column.type == "text" and pa.types.is_dictionary(rows.schema.field(column.name).type):
-                columns.append(_cast_column(name, column, rows.column(column.name), _DICTIONARY))
+                columns.append(pa.nulls(rows.num_rows, as_type))  # type: ignore[call-overload]  # the stub lacks the base class
             else:
-                columns.append(_cast_column(name, column, rows.column(column.name), schema.ARROW_TYPES[column.type]))
+                is_dictionary = column.type == "text" and pa.types.is_dictionary(types[column.name])
+                as_type = _DICTIONARY if is_dictionary else as_type
+                columns.append(_cast_column(name, column, rows.column(column.name), as_type))
         return pa.table(columns, names=table.arrow.names)
 
 
@@ -249,9 +253,20 @@ def _write_tables(path: Path, table: schema.Table, parts: Sequence[pa.Table]) ->
     writer = TableWriter(path, table)
     arrived = max(parts, key=lambda rows: sum(map(pa.types.is_dictionary, rows.schema.types)))
     writer.expect(arrived.schema)
-    for rows in parts:
+    for rows in _join_small(parts):
         writer.write(rows)
     writer.close()
+
+
+def _join_small(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Yield the rows in fewer tables: those of equal types together, up to a row group."""
+    joined: list[pa.Table] = []
+    for rows in parts:
+        if joined and (rows.schema != joined[0].schema or sum(map(len, joined)) >= _ROW_GROUP):
+            yield pa.concat_tables(joined)
+            joined = []
+        joined.append(rows)
+    yield pa.concat_tables(joined)
 
 
 class TableWriter:
@@ -336,7 +351,12 @@ def _cast_to(target: pa.Schema, rows: pa.Table) -> pa.Table:
 
 
 def _constant_text(text: str, rows: int) -> _Values:
-    return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), rows), pa.array([text]))
+    return pa.DictionaryArray.from_arrays(_constant_int32(0, rows), pa.array([text]))
+
+
+def _constant_int32(value: int, rows: int) -> "pa.Array[Any]":
+    """Return a value for each row; pa.repeat takes thirty times as long for a few."""
+    return pa.Array.from_buffers(pa.int32(), rows, [None, pa.py_buffer(np.full(rows, value, np.int32).tobytes())])
 
 
 def _reencode_labels(rows: pa.Table) -> pa.Table:
@@ -355,7 +375,7 @@ def _apply_correction(name: str, rows: pa.Table, *, correction: Correction) -> p
         if correction.shift_ns and time in rows.column_names:
             rows = put(time, pc.add(rows.column(time), correction.shift_ns))
     if correction.rank is not None and "rank" in rows.column_names:
-        rows = put("rank", pa.repeat(pa.scalar(correction.rank, pa.int32()), rows.num_rows))
+        rows = put("rank", _constant_int32(correction.rank, rows.num_rows))
     if correction.gpu_pid and name in correction.gpu_pid:
         rows = put("pid", _fill_pid(rows, correction.gpu_pid[name]))
     return rows

@@ -17,6 +17,8 @@ from tracelab.readers.diagnostics import DiagnosticCounts
 
 HEAD_BYTES = 1 << 20
 _MAX_HEAD_BYTES = 64 << 20
+_FIRST_KEYS_BYTES = 1 << 16
+"""Keys beyond are read from a longer text, which takes longer to decode."""
 _MAX_HEAD_KEYS = 10_000
 """Beyond so many keys or bytes in front of the events, the events are searched by the text of their key."""
 
@@ -24,6 +26,7 @@ PHASE_KEY = re.compile(r'"ph"\s*:')
 """Every event has one such key: their number is that of the events in a text that cannot be parsed."""
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BASE_KEY = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d+)\s*[,}]')
+_NUMBER_TAIL = re.compile(r"[.eE]?[-+]?\Z")
 _SPACE = b" \t\r\n"
 BETWEEN_EVENTS = re.compile(r"(?:[ \t\r\n,]++|\xef\xbb\xbf)*+")
 """What may be between events, in latin-1, with byte order marks of joined files; possessive, because a pattern that
@@ -76,9 +79,10 @@ def read_head(stream: io.RawIOBase, trace: Trace) -> tuple[bytearray, int]:
         return buffer, len(buffer)
     head = _Head(buffer, position + 1)
     while True:
-        events_at = _read_keys_until_events(head, trace)
-        if events_at is not None:
-            return head.buffer, events_at
+        for size in (_FIRST_KEYS_BYTES, len(head.buffer)):
+            events_at = _read_keys_until_events(head, trace, size)
+            if events_at is not None:
+                return head.buffer, events_at
         longer = read_chunk(stream, len(head.buffer), before=head.buffer)
         is_whole = len(longer) == len(head.buffer)
         head.buffer = longer
@@ -86,12 +90,12 @@ def read_head(stream: io.RawIOBase, trace: Trace) -> tuple[bytearray, int]:
             return _search_events(stream, head, trace, is_whole=is_whole)
 
 
-def _read_keys_until_events(head: _Head, trace: Trace) -> int | None:
-    """Read top-level keys, from where the last call ended, until the events begin or the object ends.
+def _read_keys_until_events(head: _Head, trace: Trace, size: int) -> int | None:
+    """Read top-level keys of the first bytes, from where the last call ended, until the events or the object's end.
 
     Returns None where a key or value is damaged or incomplete, and where there are too many.
     """
-    text = head.buffer.decode("latin-1")  # one character a byte: positions in the text are positions in the file
+    text = head.buffer[:size].decode("latin-1")  # one character a byte: positions in the text are positions in the file
     decode = json.JSONDecoder(strict=False).raw_decode
     try:
         while head.keys <= _MAX_HEAD_KEYS:
@@ -107,7 +111,7 @@ def _read_keys_until_events(head: _Head, trace: Trace) -> int | None:
                 trace.has_events = True
                 return position + 1
             _, end = decode(text, position)
-            if end == len(text):  # a number could go on in the bytes that follow
+            if _NUMBER_TAIL.match(text, end):  # a number could go on in the bytes that follow
                 return None
             trace.meta[str(key)] = _load_json(head.buffer[position:end])
             head.position, head.keys = end, head.keys + 1

@@ -16,7 +16,9 @@ from tracelab.readers.kineto.chunker import HEAD_BYTES, Trace, read_trace_head
 DESCRIPTION = "a Chrome trace as torch.profiler exports it"
 
 _TAIL_BYTES = 1 << 16
-_TIMES = re.compile(rb'"ts"\s*:\s*"?(-?\d+(?:\.\d+)?)"?(?:\s*,\s*"dur"\s*:\s*"?(\d+(?:\.\d+)?))?')
+_TIMES = re.compile(  # possessive, because nothing is found by going back
+    rb'"ts"\s*+:\s*+"?+(-?+\d++(?:\.\d++)?+)"?+(?:\s*+,\s*+"dur"\s*+:\s*+"?+(\d++(?:\.\d++)?+))?+'
+)
 _UTF_16 = re.compile(rb"(?:\xff\xfe)?(?:[ \t\r\n]\0)*[{\[]\0|(?:\xfe\xff)?(?:\0[ \t\r\n])*\0[{\[]")
 _CPU_EVENT = re.compile(
     rb'"cat"\s*:\s*"(?:cpu_op|user_annotation|python_function|[a-z0-9]+_(?:runtime|driver)|Operator|Runtime)"'
