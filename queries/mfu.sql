@@ -105,7 +105,7 @@ ranges as (
 spans as (  -- steps in the scope with no other step between them have the same number
     select
         *,
-        count(*) filter (not is_in_scope) over (
+        count_if(not is_in_scope) over (
             partition by run, source, rank order by start_ns, end_ns desc rows unbounded preceding
         ) as number
     from marks

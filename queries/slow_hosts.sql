@@ -138,7 +138,7 @@ chances as (
     from sums
 ),
 counted as (
-    select *, count(*) filter (compared_runs > 0) over () as hosts from chances
+    select *, (count_if(compared_runs > 0) over ())::bigint as hosts from chances
 ),
 verdicts as (
     select

@@ -96,7 +96,7 @@ select
         else 'empty'
     end as phase,
     case
-        when not is_capture then count(*) filter (not is_capture) over (partition by run, source, rank, pid order by place) - 1
+        when not is_capture then (count_if(not is_capture) over (partition by run, source, rank, pid order by place) - 1)::bigint
     end as step
 from _counted;
 

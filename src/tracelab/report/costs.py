@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 from tracelab.output.labels import IDENTITY
 from tracelab.query.report_rules import LEAST_SHARE, PLACEHOLDER, Finding
-from tracelab.report.outliers import RowColumns, alike_ctes
+from tracelab.report.outliers import RowColumns, alike_ctes, count_sql
 from tracelab.report.sentences import SHARE
 from tracelab.report.windows import recoverable_ratio_sql
 
@@ -76,13 +76,14 @@ def matching_rows_sql(
         about=cost.rows if cost else "true",
         key="1" if row_key is None else f"({row_key})",
         count=count,
+        matching=count_sql(count, f'"{_RULE}"', group),
         shares=shares,
         cost_ns=cost.ns if cost else "null",
         kept=recoverable_ratio_sql(cost.topics) if cost else "1",
         of_ns=f"sum({cost.of}) over ({_partition_clause(run)})" if cost and cost.of else "null",
         same_run=f'r."{run}"' if run else "null",
         cost_rows=f'sum("{ROW_COST}") filter ("{_RULE}") over ({added_up})' if adds is not None else f'"{ROW_COST}"',
-        added=_count_added(added_up, row_key) if adds is not None else "1",
+        added=count_sql(count, f'"{_RULE}" and "{ROW_COST}" > 0', added_up) if adds is not None else "1",
         alike=alike_ctes(
             finding,
             RowColumns(_RULE, _ABOUT, ROW_COST, ADDED),
@@ -100,12 +101,6 @@ def matching_rows_sql(
         most_in_group=1 if is_one_of_group else finding.most,
         most=finding.most,
     )
-
-
-def _count_added(partition: str, row_key: str | None) -> str:
-    if row_key is None:
-        return f'count(*) filter ("{_RULE}" and "{ROW_COST}" > 0) over ({partition})'
-    return f'count(distinct "{_KEY}") filter ("{_RULE}" and "{ROW_COST}" > 0) over ({partition})'
 
 
 _MATCHING_ROWS = f"""\
@@ -132,7 +127,7 @@ counted as (
     select
         *,
         count({{count}}) over ({{group}}) as "{CHECKED}",
-        count({{count}}) filter ("{_RULE}") over ({{group}}) as "{MATCHING}",
+        {{matching}} as "{MATCHING}",
         count({{count}}) over ({{of_run}}) as "{CHECKED_OF_RUN}"
     from costed
 ),

@@ -89,7 +89,7 @@ grouped as (
     select
         *,
         coalesce(bool_or("{_IS_OUTLIER}") filter ("{about}") over ({partition}), false) as "{_HAS_OUTLIER}",
-        count(*) filter ({outlying}) over ({partition}) > 1 as "{_SEVERAL}"
+        {count_sql("*", outlying, partition)} > 1 as "{_SEVERAL}"
     from judged
 ),
 alike as (
@@ -101,6 +101,16 @@ alike as (
         {_sums(finding.every, f'"{rule}" and ("{_IS_OUTLIER}" or not "{_HAS_OUTLIER}")', count, partition)}
     from grouped
 )"""
+
+
+def count_sql(count: str, condition: str, partition: str) -> str:
+    """Return SQL for `count` (`*`, or `distinct` and a column) over rows of a partition for which a condition holds.
+
+    DuckDB 2.0 takes quadratic time for count(*) with a filter over a whole partition: 11 s for 194,000 rows.
+    """
+    if count == "*":
+        return f"(count_if({condition}) over ({partition}))::bigint"
+    return f"count({count}) filter ({condition}) over ({partition})"
 
 
 def _struct(names: Sequence[str]) -> str:
@@ -126,5 +136,5 @@ def _sums(text: str, condition: str, count: str, partition: str) -> str:
             f'{which}({part} / {whole}) {over} as "{name}"'
             for which, name in zip(("min", "max"), range_columns(placeholder[0]), strict=True)
         ]
-    columns.append(f'count({count}) filter ({condition}{has_terms}) over ({partition}) as "{SUMMED}"')
+    columns.append(f'{count_sql(count, f"{condition}{has_terms}", partition)} as "{SUMMED}"')
     return "".join(f",\n        {column}" for column in columns)
