@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import json
+import threading
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -232,20 +233,27 @@ def split_by_label(rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
 
 
 _kind_by_shape: dict[Shape, int] = {}
+_classifying = threading.Lock()
+"""Held while DuckDB evaluates shapes: the first chunks of a file mostly have the same ones."""
 
 
 def classify_shapes(shapes: Sequence[Shape], connection: Connection) -> list[int]:
     """Return the kind of each shape: the index of the first mapping that takes it. DuckDB evaluates each shape once."""
-    new = [shape for shape in dict.fromkeys(shapes) if shape not in _kind_by_shape]
-    if new:
-        columns = ("ph", "source_cat", "name")
-        table = {column: pa.array([getattr(shape, column) for shape in new], pa.string()) for column in columns}
-        table["args"] = pa.array([_WATCHED_ARGS if shape.has_watched_key else "{}" for shape in new])
-        connection.register("shapes", pa.table(table))
-        kinds: list[int] = connection.arrow(_KINDS_QUERY).column("kind").to_numpy().tolist()
-        connection.unregister("shapes")
-        _kind_by_shape.update(zip(new, kinds, strict=True))
+    with _classifying:
+        new = [shape for shape in dict.fromkeys(shapes) if shape not in _kind_by_shape]
+        if new:
+            _kind_by_shape.update(_query_kinds(new, connection))
     return [_kind_by_shape[shape] for shape in shapes]
+
+
+def _query_kinds(new: Sequence[Shape], connection: Connection) -> Iterator[tuple[Shape, int]]:
+    columns = ("ph", "source_cat", "name")
+    table = {column: pa.array([getattr(shape, column) for shape in new], pa.string()) for column in columns}
+    table["args"] = pa.array([_WATCHED_ARGS if shape.has_watched_key else "{}" for shape in new])
+    connection.register("shapes", pa.table(table))
+    kinds: list[int] = connection.arrow(_KINDS_QUERY).column("kind").to_numpy().tolist()
+    connection.unregister("shapes")
+    return zip(new, kinds, strict=True)
 
 
 def category_sql(column: str) -> str:

@@ -1,5 +1,6 @@
 """Summarize a trace: totals over its chunks, its devices, its run and its row in `sources`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +23,8 @@ from tracelab.readers.kineto.late_events import (
 from tracelab.readers.kineto.launch_ranges import COLLECTIVE_RANGE, KERNEL_NAME
 from tracelab.readers.kineto.mapper import Rows
 
+_WINDOW_CATEGORY = "Trace"
+"""The category of the profiler's own span."""
 _CPU_TABLES = ("ops", "api_calls", "python_frames")
 _MIN_UNIX_TIME_US = 10**15
 """A trace whose microseconds are beyond this (the year 2001) counts from 1970."""
@@ -85,8 +88,10 @@ class TraceSummary:
             if "dur_ns" in columns and name != "collectives":
                 self._note_durations(table)
             if name == "other_events":
-                self._note_windows(table)
-                self._note_late_kinds(table)
+                categories: list[str | None] = pc.unique(table.column("category")).to_pylist()
+                if not {None, _WINDOW_CATEGORY}.isdisjoint(categories):
+                    self._note_windows(table)
+                self._note_late_kinds(table, categories)
             self._note_collectives(name, table)
             if name == "memcpys":
                 self.copies_without_size += table.column("size_bytes").null_count
@@ -96,9 +101,9 @@ class TraceSummary:
                     times = [value for value in (self.first_time_ns, first) if value is not None]
                     self.first_time_ns = min(times, default=None)
 
-    def _note_late_kinds(self, events: pa.Table) -> None:
+    def _note_late_kinds(self, events: pa.Table, distinct: Sequence[str | None]) -> None:
         """Note the kinds of late events among rows of `other_events`; count device activity that no table takes."""
-        categories = {text: (text or "").lower() for text in pc.unique(events.column("category")).to_pylist()}
+        categories = {text: (text or "").lower() for text in distinct}
         if METRICS_CATEGORY in categories.values():
             self.late_kinds.add(METRICS)
         if not set(mapping.OP_CATEGORIES).isdisjoint(categories.values()):
@@ -137,7 +142,7 @@ class TraceSummary:
 
     def _note_windows(self, table: pa.Table) -> None:
         """Collect the profiler's own marks: its span, and the instants at which its recording begins and ends."""
-        span = pc.and_(pc.equal(table.column("category"), "Trace"), pc.equal(table.column("phase"), "X"))
+        span = pc.and_(pc.equal(table.column("category"), _WINDOW_CATEGORY), pc.equal(table.column("phase"), "X"))
         mark = pc.and_(pc.is_null(table.column("category")), pc.equal(table.column("phase"), "i"))
         marks = table.filter(pc.or_kleene(pc.fill_null(span, False), pc.fill_null(mark, False)))  # noqa: FBT003
         for row in marks.select(["name", "start_ns", "dur_ns"]).to_pylist():
@@ -252,6 +257,6 @@ def _cuda_version(value: object) -> str | None:
 
 def _matching_names(table: pa.Table, pattern: str) -> int:
     """Count the rows whose name matches."""
-    counts = pc.value_counts(table.column("name").cast(pa.string()))
-    matching = pc.match_substring_regex(counts.field("values"), pattern)
+    counts = pc.value_counts(table.column("name"))
+    matching = pc.match_substring_regex(counts.field("values").cast(pa.string()), pattern)
     return int(pc.sum(counts.field("counts").filter(matching)).as_py() or 0)
