@@ -31,7 +31,13 @@ select null::integer as lane, layer, start_ns, end_ns from query_table(others);
 
 create or replace macro half_layer_sums(rows) as table
 with _placed as not materialized (
-    select lane, start_ns, end_ns, (1 + 2 * layer)::tinyint as change from query_table(rows)
+    select
+        lane, start_ns, end_ns,
+        case
+            when layer > 2 then error('layers above 2 are of rows outside of a scope, and this session has none')
+            else 1 + 2 * layer
+        end::tinyint as change
+    from query_table(rows)
 ),
 _events as (
     select lane, start_ns as at_ns, change from _placed

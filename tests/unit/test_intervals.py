@@ -48,8 +48,19 @@ quick = examples(16, suppress_health_check=[HealthCheck.function_scoped_fixture]
 def con(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
     store = build_store(tmp_path_factory.mktemp("store") / "lab", {"kernels": [{"name": "k"}]})
     with session.connect(
-        store, referenced=(session.MACROS / "20_intervals.sql").read_text("utf-8") + " solo_time('a')"
+        store, referenced=(session.MACROS / "20_intervals.sql").read_text("utf-8") + " solo_time('a') layer_parts('a')"
     ) as con:
+        yield con
+
+
+@pytest.fixture(scope="module")
+def scoped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A session with the macros of one that has a scope."""
+    store = build_store(tmp_path_factory.mktemp("scoped") / "lab", {"kernels": [{"name": "k"}]})
+    stored = session.ParquetRows(store, session.list_parts(store))
+    texts = session.render_session(stored, session.render_library(store, absent=()))
+    with duckdb.connect() as con:
+        session.run_statements(con, *texts.views, *texts.library)
         yield con
 
 
@@ -242,6 +253,48 @@ def test_alone_is_the_time_of_one_part_and_no_other(con, listed):
             f"from solo_time('parts') where part.third = {third}",
         )
         assert found == {key: tuple(measure[key] for measure in expected) for key in Oracle(thirds[third]).lanes()}
+
+
+@quick
+@given(relations, relations, relations)
+def test_each_nanosecond_counts_for_the_first_layer_that_runs(con, scoped, compute, communication, copies):
+    """Layers 0 to 2 in their order, each before the same one outside of a scope, 3 above."""
+    columns = "window_ns, compute_ns, exposed_comm_ns, exposed_memory_ns, out_of_scope_ns, idle_ns"
+    columns += ", comm_ns, memory_ns, busy_ns"
+    three = (compute, communication, copies)
+    outside = [[row for row in listed if row["start_ns"] is not None and row["start_ns"] % 2] for listed in three]
+    inside = [[row for row in listed if row not in out] for listed, out in zip(three, outside, strict=True)]
+    for session_of, layers in ((con, three), (scoped, (*inside, *outside))):
+        for layer, listed in enumerate(layers):
+            fill(session_of, **{f"of_{layer}": listed})
+        union = " union all ".join(f"select *, {layer} as layer from of_{layer}" for layer in range(len(layers)))
+        session_of.execute(f"create or replace temp table placed as {union}")
+        oracle = Oracle(*layers)
+        order = (0, 3, 1, 4, 2, 5) if session_of is scoped else (0, 1, 2)
+
+        def first(*depths: int, order: tuple[int, ...] = order) -> int | None:
+            return next((layer for layer in order if depths[layer]), None)
+
+        expected = [
+            oracle.measure(holds)
+            for holds in (
+                lambda *_: True,
+                lambda *depths: first(*depths) == 0,
+                lambda *depths: first(*depths) == 1,
+                lambda *depths: first(*depths) == 2,
+                lambda *depths: (first(*depths) or 0) > 2,
+                lambda *depths: first(*depths) is None,
+                lambda *depths: depths[1],
+                lambda *depths: depths[2],
+                lambda *depths: any(depths[:3]),
+            )
+        ]
+        found = answer(session_of, f"select rank, device, {columns} from layer_parts('placed')")
+        assert found == {key: tuple(measure[key] for measure in expected) for key in oracle.lanes()}
+    con.execute("create or replace temp table placed as select *, 3 as layer from of_0 where end_ns > start_ns")
+    if con.execute("from placed").fetchall():
+        with pytest.raises(duckdb.InvalidInputException, match="outside of a scope"):
+            con.execute("from layer_parts('placed')")
 
 
 @quick
