@@ -1,6 +1,7 @@
 """Group files into runs and name the runs, before anything is stored."""
 
 import itertools
+import math
 import os
 import re
 from collections import Counter
@@ -352,20 +353,48 @@ def _is_whole_job(recordings: list[_Recording]) -> bool:
     return (
         ranks == list(range(recordings[0].files[0].probe.world_size or 0))
         and (len(named) == 1 or all(_handler_process(recording.files[0].path.name) for recording in recordings))
-        and all(one.overlaps(other) for group in by_host.values() for one, other in itertools.combinations(group, 2))
+        and all(_Group(group).overlaps_all for group in by_host.values())
     )
 
 
 def _join_overlapping(recordings: list[_Recording]) -> list[list[Candidate]]:
     """Join recordings, ordered by start, where each overlaps each and no rank is twice."""
-    groups: list[list[_Recording]] = []
+    groups: list[_Group] = []
     for recording in recordings:
-        group = next((group for group in groups if all(map(recording.may_join, group))), None)
+        group = next((group for group in groups if group.may_take(recording)), None)
         if group is None:
-            groups.append([recording])
+            groups.append(_Group([recording]))
         else:
-            group.append(recording)
-    return [[item for recording in group for item in recording.files] for group in groups]
+            group.add(recording)
+    return [[item for recording in group.recordings for item in recording.files] for group in groups]
+
+
+class _Group:
+    """Recordings, and the time that they share: intervals of which each overlaps each have a common part."""
+
+    def __init__(self, recordings: list[_Recording]) -> None:
+        self.recordings: list[_Recording] = []
+        self._ranks: set[int | None] = set()
+        self._start_ns, self._end_ns = -math.inf, math.inf
+        for recording in recordings:
+            self.add(recording)
+
+    @property
+    def overlaps_all(self) -> bool:
+        """Whether each recording overlaps each."""
+        return self._start_ns <= self._end_ns
+
+    def add(self, recording: _Recording) -> None:
+        """Add a recording."""
+        self.recordings.append(recording)
+        self._ranks.add(recording.rank)
+        self._start_ns = max(self._start_ns, recording.start_ns)
+        self._end_ns = min(self._end_ns, recording.end_ns)
+
+    def may_take(self, recording: _Recording) -> bool:
+        """Whether a recording is of another rank, and overlaps each of the group, each of which overlaps each."""
+        shared_from, shared_to = max(self._start_ns, recording.start_ns), min(self._end_ns, recording.end_ns)
+        return recording.rank not in self._ranks and shared_from <= shared_to
 
 
 def _find_second_recordings(recordings: list[_Recording]) -> list[bool]:
