@@ -72,11 +72,13 @@ from (select null as part where false union all by name from query_table(relatio
 join query_table(lanes) as l on lane_key(r.run, r.source, r.rank, r.device, r.part) = l.key
 where has_valid_interval(r.start_ns, r.end_ns);
 
--- early_half(rows), late_half(rows): what of rows (lane, middle_ns, start_ns, end_ns, and any others) lies before the middle of
--- their lane, and what behind it. A sweep goes through ordered rows on one core: where only sums are needed, two sweeps of
--- half of the time each use two. Rows of no length at the middle are in neither.
+-- early_half(rows): what of rows (lane, middle_ns, start_ns, end_ns, and any others) lies before the middle of their lane. A sweep goes
+-- through ordered rows on one core: where only sums are needed, two sweeps of half of the time each use two. Rows of no length
+-- at the middle are in neither half.
 create or replace macro early_half(rows) as table
 select * exclude (middle_ns) replace (least(end_ns, middle_ns) as end_ns) from query_table(rows) where start_ns < middle_ns;
+
+-- late_half(rows): what of rows as of early_half() lies behind the middle of their lane.
 create or replace macro late_half(rows) as table
 select * exclude (middle_ns) replace (greatest(start_ns, middle_ns) as start_ns) from query_table(rows) where end_ns > middle_ns;
 
