@@ -77,7 +77,7 @@ def pytest_configure(config: pytest.Config) -> None:
             signal.signal(number, handler)
     if "PYTEST_XDIST_WORKER" in os.environ:
         allocator.leave_to_workers()
-    else:
+    elif getattr(config.option, "numprocesses", None):  # else this process runs the tests, and starts what they measure
         allocator.use_in_workers()
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads of tiny models wait for each other, and waiting takes time
     if not config.getoption("--hypothesis-profile"):
