@@ -6,7 +6,7 @@ from typing import Any, cast
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 
 from tests.properties import examples
 from tracelab.paths import walk
@@ -23,6 +23,12 @@ def plain_walk(graph: Any, window: Window) -> list[Stretch]:
     node, now, begin = window.node, window.end, window.start
     left: dict[int, int] = {}
     stretches: list[Stretch] = []
+    moment, following = graph.bound[node], graph.before[node]
+    if begin < now and NONE < moment < now < graph.since[node]:  # the window ends in the gap before its node
+        stretches.append((node, max(moment, begin), now, graph.gap[node] or GAP["unknown"], graph.cause[node]))
+        if following < 0 and moment > begin:
+            stretches.append((node, begin, moment, GAP["unknown"], 0))
+        node, now = following, moment if following >= 0 else begin
     while now > begin:
         start, following, moment = graph.since[node], graph.before[node], graph.bound[node]
         gap, cause = graph.gap[node], graph.cause[node]
@@ -67,6 +73,19 @@ def graphs(draw: st.DrawFn) -> Any:
     )  # fmt: skip
 
 
+def graph_of(cells: dict[str, list[int]], followed: tuple[int, int, int, int]) -> Any:
+    """Return a graph of columns, of which each node follows the same at its start."""
+    columns = {name: np.array(values, dtype=np.int64) for name, values in cells.items()}
+    return SimpleNamespace(**columns, followed_at_start=lambda _: followed)
+
+
+ENDS_IN_A_GAP = graph_of(
+    {"start": [0, 12], "since": [0, 12], "before": [0, 0], "bound": [NONE, 10], "gap": [0, 0], "cause": [0, 0]},
+    (0, NONE, 0, 0),
+)
+
+
+@example(ENDS_IN_A_GAP, 0, 11, 1)
 @examples(200)
 @given(graphs(), st.integers(0, 3), st.integers(4, 16), st.integers(0, 7))
 def test_a_walk_takes_the_steps_of_a_plain_loop(graph: Any, begin: int, end: int, node: int) -> None:
