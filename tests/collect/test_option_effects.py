@@ -59,6 +59,7 @@ def refusal(workload, **options):
 
 @pytest.mark.parametrize("workload", SHIPPED)
 def test_each_option_that_a_workload_does_not_read_is_refused(workload):
+    assert workload in READ, f"add to READ which options of VALUES {workload} reads"
     refused = {name for name, value in VALUES.items() if "no effect: " in (refusal(workload, **{name: value}) or "")}
     assert refused == VALUES.keys() - READ[workload]
 

@@ -279,14 +279,19 @@ def test_no_parameter_takes_the_place_of_like() -> None:
     assert "like" not in {param.name for each in QUERIES for param in each.params}
 
 
-def test_one_name_has_one_meaning_everywhere() -> None:
-    meanings: dict[str, set[str]] = {}
-    for each in QUERIES:
-        for param in each.params:
-            meanings.setdefault(param.name, set()).add(param.about)
-        for name in {"run", "rank", "device"} & set(each.columns):
-            meanings.setdefault(f"column {name}", set()).add(each.columns[name])
-    assert {name for name, said in meanings.items() if len(said) > 1} == set()
+def meanings_of(query: spec.Query) -> dict[str, str]:
+    """Return what the header says of each parameter, and of the columns that all queries share."""
+    shared = {"run", "rank", "device"} & set(query.columns)
+    return {param.name: param.about for param in query.params} | {
+        f"column {name}": query.columns[name] for name in shared
+    }
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=ids)
+def test_one_name_has_one_meaning_everywhere(query: spec.Query) -> None:
+    others = {name: said for each in QUERIES if each is not query for name, said in meanings_of(each).items()}
+    differing = [name for name, said in meanings_of(query).items() if others.get(name, said) != said]
+    assert not differing, f"{query.name} describes {differing} unlike other queries: take their words, or other names"
 
 
 def test_replays_without_kernels_leave_out_those_of_a_macro() -> None:
@@ -437,7 +442,10 @@ def test_every_parameter_that_names_a_run_must_name_one_of_the_store(name: str, 
 
 @pytest.mark.parametrize("query", QUERIES, ids=ids)
 def test_a_wide_answer_names_the_columns_of_its_table(query: spec.Query) -> None:
-    assert bool(query.show) == (len(query.columns) > spec.MOST_SHOWN)
+    many = len(query.columns) > spec.MOST_SHOWN
+    assert bool(query.show) == many, (
+        f"{len(query.columns)} columns: {'add show = […] to' if many else 'no show in'} the header"
+    )
 
 
 @pytest.mark.parametrize("query", library.library().values(), ids=list(library.library()))
@@ -508,4 +516,7 @@ def extreme() -> MemoryStore:
 @pytest.mark.slow
 @pytest.mark.parametrize("each", QUERIES, ids=ids)
 def test_no_value_of_64_bits_makes_a_query_fail(each: spec.Query, extreme: MemoryStore) -> None:
-    assert extreme.run_query(each, {param.name: "r" for param in each.params if param.type == "run"}).num_rows > 0
+    answer = extreme.run_query(each, {param.name: "r" for param in each.params if param.type == "run"})
+    assert answer.num_rows > 0, (
+        f"{each.name} selects none of the rows, and proves nothing: add one that it selects to `extreme`"
+    )

@@ -210,5 +210,5 @@ def _source_notes(rows: Sequence[Row]) -> list[str]:
     return [
         *([f"time of {' and '.join(times)}"] if times else []),
         *([f"measured ceilings: {' and '.join(bases)}"] if bases else []),
-        *([f"ceilings of {drawable(escape_controls(', '.join(runs)))}"] if runs else []),
+        *([f"ceilings from run {drawable(escape_controls(', '.join(runs)))}"] if runs else []),
     ]

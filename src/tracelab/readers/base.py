@@ -109,6 +109,7 @@ class Reader(Protocol):
     ) -> ReadResult:
         """Write all rows of the file into a sink, and return what belongs to the file as a whole.
 
+        The file may be compressed: `decompress.open_decompressed` opens its content, notes damage and calls `progress`.
         Call `open_sink` once, with the file's rank (0 where it is unknown). `Sink.put(table, rows)` takes Arrow tables
         with columns of `schema`, from any thread: columns left out become NULL, `run` and `source` are added, and
         `rank` is added unless it is there. Times are integer ns, sizes bytes; an absent value is NULL, never 0 or

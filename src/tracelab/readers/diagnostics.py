@@ -114,7 +114,7 @@ def resembles_any(name: str, originals: Sequence[str]) -> bool:
 def build_diagnostics(counted: DiagnosticCounts, messages: Messages) -> tuple[Diagnostic, ...]:
     """Return rows of `diagnostics`, in the order of the messages; ReaderBugError for a code without message."""
     if unknown := set(+counted.counts) - set(messages):
-        raise ReaderBugError(f"no message for {sorted(unknown)}")
+        raise ReaderBugError(f"no message for {sorted(unknown)}; add an entry for each to the MESSAGES of the reader")
     rows = []
     for code, (severity, message, how_to_fix) in messages.items():
         if count := counted.counts[code]:
