@@ -207,8 +207,9 @@ def _source_notes(rows: Sequence[Row]) -> list[str]:
     times = sorted({row["time_source"] for row in rows if row["time_source"]})
     runs = sorted({row["ceiling_run"] for row in rows if row["ceiling_run"] and row["ceiling_run"] != row["run"]})
     bases = sorted({row["ceiling_basis"] for row in rows if row["ceiling_basis"]})
+    ceilings = [" and ".join(bases)] if bases else []
+    ceilings += [f"run {drawable(escape_controls(', '.join(runs)))}"] if runs else []
     return [
         *([f"time of {' and '.join(times)}"] if times else []),
-        *([f"measured ceilings: {' and '.join(bases)}"] if bases else []),
-        *([f"ceilings from run {drawable(escape_controls(', '.join(runs)))}"] if runs else []),
+        *([f"measured ceilings: {', '.join(ceilings)}"] if ceilings else []),
     ]
