@@ -47,9 +47,8 @@ quick = examples(16, suppress_health_check=[HealthCheck.function_scoped_fixture]
 @pytest.fixture(scope="module")
 def con(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
     store = build_store(tmp_path_factory.mktemp("store") / "lab", {"kernels": [{"name": "k"}]})
-    with session.connect(
-        store, referenced=(session.MACROS / "20_intervals.sql").read_text("utf-8") + " solo_time('a') layer_parts('a')"
-    ) as con:
+    texts = [(session.MACROS / name).read_text("utf-8") for name in ("20_intervals.sql", "21_layers.sql")]
+    with session.connect(store, referenced="\n".join([*texts, "solo_time('a') layer_parts('a')"])) as con:
         yield con
 
 
