@@ -9,7 +9,7 @@ import io
 import json
 import mmap
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tracelab.readers.decompress import read_chunk, read_into
@@ -217,6 +217,10 @@ _SAMPLE_BYTES = 4 << 20
 """Where the first events are searched for their separator."""
 _BUFFER_BYTES = CHUNK_BYTES + (1 << 20)
 _MAX_CUTS_TRIED = 20
+_MAX_BRACKETS_TRIED = 20
+_MAX_GUESSED_BYTES = 1 << 16
+"""How far before the end of a file the end of its events is searched."""
+_MAX_SPACE_BYTES = 1 << 6
 _EVENT_WINDOW_BYTES = 1 << 16
 """How much is decoded to check that an event begins at a cut."""
 
@@ -238,6 +242,8 @@ class Chunk:
     is_last: bool
     is_end_known: bool = True
     """Whether an event seems to end where the chunk does, or, in the last chunk, all events."""
+    is_end_guessed: bool = False
+    """Whether only the brackets at the end of the file show it; it is right if the parser accepts all events."""
 
     @property
     def has_stray_commas(self) -> bool:
@@ -324,11 +330,12 @@ class Chunker:
 
     def _last_chunk(self, data: mmap.mmap, filled: int) -> Chunk:
         self._rest = None
-        end = _find_end_of_events(data[:filled].decode("latin-1"), self._trace)
         content = memoryview(data)[:filled]
+        chunk = Chunk(self._number, self._offset, content, filled, is_last=True, is_end_known=False)
+        end = _guess_end_of_events(data, filled, array_form=self._trace.array_form)
         if end is None:
-            return Chunk(self._number, self._offset, content, filled, is_last=True, is_end_known=False)
-        return Chunk(self._number, self._offset, content, end, is_last=True)
+            return decode_end(chunk, array_form=self._trace.array_form)
+        return replace(chunk, events_end=end, is_end_known=True, is_end_guessed=True)
 
     def _find_cut(self, data: mmap.mmap, start: int, filled: int) -> int:
         """Return the end of the last event that another one follows; 0 where there is none.
@@ -341,7 +348,36 @@ class Chunker:
         return next((cut for cut in cuts if _is_event_start(data, cut, filled)), cuts[0] if cuts else 0)
 
 
-def _find_end_of_events(text: str, trace: Trace) -> int | None:
+def decode_end(chunk: Chunk, *, array_form: bool) -> Chunk:
+    """Return the last chunk with the end of its events as decoding them all shows it, which takes long."""
+    end = _find_end_of_events(bytes(chunk.data).decode("latin-1"), array_form=array_form)
+    if end is None:
+        return replace(chunk, events_end=len(chunk.data), is_end_known=False, is_end_guessed=False)
+    return replace(chunk, events_end=end, is_end_known=True, is_end_guessed=False)
+
+
+def _guess_end_of_events(data: mmap.mmap, filled: int, *, array_form: bool) -> int | None:
+    """Return where the last event ends if the brackets at the end of the file are those of an undamaged one.
+
+    Of several brackets behind which only whole keys follow, all but the first are inside these keys.
+    """
+    guess, bracket = None, filled
+    for _ in range(_MAX_BRACKETS_TRIED):
+        bracket = data.rfind(b"]", max(0, filled - _MAX_GUESSED_BYTES), bracket)
+        if bracket < 0:
+            break
+        before = data[max(0, bracket - _MAX_SPACE_BYTES) : bracket]
+        end = bracket - len(before) + len(before.rstrip(_SPACE))
+        if data[end - 1 : end] == b"}":
+            behind = data[end:filled].decode("latin-1")
+            keys = behind.lstrip(" \t\r\n")[1:]
+            is_whole = array_form or are_trailing_keys(keys)
+            if is_whole and _is_end_of_events(behind, 0, array_form=array_form):
+                guess = end
+    return guess
+
+
+def _find_end_of_events(text: str, *, array_form: bool) -> int | None:
     """Return where the events of an undamaged rest of a file end; None where something is damaged or unusual."""
     decode, end = json.JSONDecoder(strict=False).raw_decode, 0
     try:
@@ -352,15 +388,18 @@ def _find_end_of_events(text: str, trace: Trace) -> int | None:
     except (ValueError, RecursionError):
         return None
     at = BETWEEN_EVENTS.match(text, end)
-    bracket = _ARRAY_ENDS.match(text, at.end() if at else end)
-    if bracket is None:
+    if not _ARRAY_ENDS.match(text, at.end() if at else end):
         return end
-    if text.count(",", end, bracket.end()) > 1 or may_hold_more_events(text[bracket.end() :]):
-        return None
-    is_whole = (
-        bracket.end() == len(text) if trace.array_form else text[bracket.end() : bracket.end() + 1] in ("", ",", "}")
-    )
-    return end if is_whole else None
+    return end if _is_end_of_events(text, end, array_form=array_form) else None
+
+
+def _is_end_of_events(text: str, end: int, *, array_form: bool) -> bool:
+    """Whether the bracket behind the event that ends here closes the events of an undamaged file."""
+    at = BETWEEN_EVENTS.match(text, end)
+    bracket = _ARRAY_ENDS.match(text, at.end() if at else end)
+    if bracket is None or text.count(",", end, bracket.end()) > 1 or may_hold_more_events(text[bracket.end() :]):
+        return False
+    return bracket.end() == len(text) if array_form else text[bracket.end() : bracket.end() + 1] in ("", ",", "}")
 
 
 def _find_last_separators(data: mmap.mmap, separator: bytes, start: int, filled: int) -> list[int]:

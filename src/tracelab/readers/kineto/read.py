@@ -22,7 +22,17 @@ from tracelab.readers.kineto.chunk_reader import (
     borrow_parser,
     compiled_parser_problem,
 )
-from tracelab.readers.kineto.chunker import CHUNK_BYTES, CLEAN, Border, Chunk, ChunkBuffer, Chunker, Trace, read_trailer
+from tracelab.readers.kineto.chunker import (
+    CHUNK_BYTES,
+    CLEAN,
+    Border,
+    Chunk,
+    ChunkBuffer,
+    Chunker,
+    Trace,
+    decode_end,
+    read_trailer,
+)
 from tracelab.readers.kineto.late_events import place_late_events
 from tracelab.readers.kineto.launch_ranges import add_range_collectives
 from tracelab.readers.kineto.mapper import (
@@ -251,6 +261,13 @@ def _read_chunks(
         pool.run(readers)
 
 
+def _parse_chunk(reader: ChunkReader, chunk: Chunk) -> ParsedChunk | None:
+    """Parse a chunk; None where it is damaged."""
+    if not chunk.is_end_known or chunk.has_stray_commas:
+        return None
+    return reader.parse_chunk(chunk.events) if len(chunk.events) else ParsedChunk({}, [], [])
+
+
 class ReaderThreads:
     """The threads that read one file: they share its chunks, and write their rows into one sink.
 
@@ -297,9 +314,10 @@ class ReaderThreads:
 
     def _read_chunk(self, reader: ChunkReader, chunk: Chunk) -> bool:
         """Parse a chunk and write its rows; returns False where another thread has failed."""
-        parsed = None
-        if chunk.is_end_known and not chunk.has_stray_commas:
-            parsed = reader.parse_chunk(chunk.events) if len(chunk.events) else ParsedChunk({}, [], [])
+        parsed = _parse_chunk(reader, chunk)
+        if chunk.is_end_guessed and (parsed is None or parsed.irregular):  # these may be damaged
+            chunk = decode_end(chunk, array_form=self._trace.array_form)
+            parsed = _parse_chunk(reader, chunk)
         border = self._await_turn(chunk)
         if border is None:
             return False
