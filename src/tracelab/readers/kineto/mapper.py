@@ -1,7 +1,6 @@
 """Map parsed events to rows: classify them by shape, compile a mapping to SQL, and run it on DuckDB."""
 
 import contextlib
-import itertools
 import json
 import threading
 from collections import deque
@@ -223,13 +222,14 @@ def label_group(number: int, name: str) -> str:
     return f"{number} {name}"
 
 
-def split_by_label(rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-    """Yield each number and its rows, without the label. A mapping keeps the order, so that these are adjacent."""
-    numbers = rows.column(_LABEL).to_numpy()
-    rows = rows.drop_columns(_LABEL)
-    starts = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()
-    for start, end in itertools.pairwise([*starts, len(numbers)]):
-        yield int(numbers[start]), rows.slice(start, end - start)
+def split_labels(rows: pa.Table) -> tuple[pa.Table, list[int], list[int]]:
+    """Return the rows without the label, each number of which there are rows, and how many rows it has.
+
+    A mapping keeps the order, so that the rows of a number are adjacent.
+    """
+    labels = rows.column(_LABEL).to_numpy()
+    starts = np.flatnonzero(np.diff(labels, prepend=-1))
+    return rows.drop_columns(_LABEL), labels[starts].tolist(), np.diff(starts, append=len(labels)).tolist()
 
 
 _kind_by_shape: dict[Shape, int] = {}

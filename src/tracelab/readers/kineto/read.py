@@ -42,12 +42,12 @@ from tracelab.readers.kineto.mapper import (
     borrow_connection,
     label_events,
     label_group,
-    split_by_label,
+    split_labels,
 )
 from tracelab.readers.kineto.metadata import TraceSummary, build_result, metadata_rows
 from tracelab.readers.kineto.parser.types import ParsedChunk, ParserError
 from tracelab.readers.kineto.probe import Assumptions
-from tracelab.store.writer import Correction, Sink
+from tracelab.store.writer import Correction, Sink, put_together
 
 if TYPE_CHECKING:
     from tracelab.readers.kineto.process_groups import CutGroup
@@ -148,8 +148,13 @@ def _map_together(connection: Connection, kind: int, tables: Sequence[tuple[_Rea
     ]
     Mapper.of_many_files(connection, _render_groups(cut_groups)).add_rows(kind, labeled, mapped)
     for table, rows in mapped.tables:
-        for number, part in split_by_label(rows):
-            _put_rows(tables[number][0], Rows(tables=[(table, part)]))
+        if not rows.num_rows:
+            continue
+        unlabeled, numbers, counts = split_labels(rows)
+        readings = [tables[number][0] for number in numbers]
+        parts = put_together(table, unlabeled, [reading.sink for reading in readings], counts)
+        for reading, part in zip(readings, parts, strict=True):
+            reading.summary.add(Rows(tables=[(table, part)]))
 
 
 def _put_rows(reading: _Reading, rows: Rows) -> None:
