@@ -27,7 +27,8 @@ void set_watched_argument(uint32_t argument);
 void set_secondary_arguments(uint64_t set);
 bool set_plan(uint32_t kind, uint64_t columns_set, uint64_t omitted, uint32_t keeps_all);
 bool set_secondary_plan(uint32_t kind, uint64_t columns_set, uint64_t omitted);
-uint8_t *reserve_chunk(uint32_t size);
+uint8_t *reserve_text(uint32_t size);
+bool place_chunk(uint32_t skipped, uint32_t size);
 bool parse_chunk(uint32_t repaired, int32_t time_exponent, int64_t base_ns);
 bool has_non_ascii(void);
 bool build_columns(void);
@@ -171,9 +172,10 @@ static bool run(Input input, uint32_t output_limit) {
     if (input.size < OPTION_BYTES) return false;
     uint8_t flags = input.bytes[0], kind_step = input.bytes[1], base = input.bytes[2];
     uint32_t size = input.size - OPTION_BYTES;
-    uint8_t *text = reserve_chunk(size);
-    check(text, "there is memory for a small chunk");
-    memcpy(text, input.bytes + OPTION_BYTES, size);
+    uint8_t *text = reserve_text(base + size);
+    check(text, "there is memory for a small text");
+    memcpy(text + base, input.bytes + OPTION_BYTES, size);
+    check(place_chunk(base, size), "there is memory for a small chunk");
     if (output_limit < size) {
         chunk.output.limit = chunk.output.next + output_limit;
         FORBID_ACCESS(chunk.output.limit + PADDING, size - output_limit);

@@ -11,7 +11,7 @@ from tracelab.readers.kineto.parser.wasm_module import Bytes
 
 _BOOLEANS = {
     *("add_watched_name", "add_argument", "set_plan", "set_secondary_plan"),
-    *("parse_chunk", "has_non_ascii", "build_columns"),
+    *("place_chunk", "parse_chunk", "has_non_ascii", "build_columns"),
 }
 _NUMBERS = {"count_shapes", "count_irregular"}
 _NOTHING = {"reset", "set_watched_argument", "set_secondary_arguments"}
@@ -21,6 +21,7 @@ class NativeModule:
     """The native parser, with the interface of WasmModule. All instances share its memory, and its configuration."""
 
     address_bytes = ctypes.sizeof(ctypes.c_void_p)
+    has_fixed_memory = False  # each thread would read its chunks into the same memory
 
     def __init__(self) -> None:
         self._library = ctypes.CDLL(os.environ["NATIVE_PARSER"])

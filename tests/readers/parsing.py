@@ -22,7 +22,11 @@ argument = mapping.argument_column
 
 
 def parse(
-    text: str | bytes, *, base_ns: int = 0, kind_of=lambda shape: PLAIN, parser: CompiledParser | None = None
+    text: str | bytes | memoryview,
+    *,
+    base_ns: int = 0,
+    kind_of=lambda shape: PLAIN,
+    parser: CompiledParser | None = None,
 ) -> ParsedChunk:
     """Parse a chunk into valid tables."""
     chunk = memoryview(text.encode() if isinstance(text, str) else text)

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.readers.parsing import PLAIN, parse
 from tracelab.readers.kineto import parser
 from tracelab.readers.kineto.parser import generate_layout, wasm_module
+from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
 
 FOLDER = Path(parser.__file__).parent
 
@@ -34,9 +36,29 @@ def test_memory_grows_where_addresses_are_limited() -> None:
         text = ",".join('{"ph": "X", "name": "' + str(at) + '"}' for at in range(500_000)).encode()
         tables = CompiledParser().parse_chunk(memoryview(text), lambda shapes: [0], base_ns=0).tables
         print(tables[0].column("name").to_pylist() == [str(at) for at in range(500_000)])
+        print(CompiledParser().reserve_text(100))
     """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "True\n"
+    assert done.stdout == "True\nNone\n"
+
+
+def test_a_chunk_in_reserved_text_is_parsed_where_it_lies() -> None:
+    before, events, after = b" ,\n", b'{"ph": "X", "name": "a"}, {"ph": "X", "name": "b", "args": {"x": 1}}', b', {"ph'
+    content = before + events + after
+    parser = CompiledParser()
+    text = parser.reserve_text(200)
+    assert text is not None
+    text[: len(content)] = content
+    chunk = text[len(before) : len(before) + len(events)]
+    for _ in range(2):  # parsed a second time, it is the same
+        assert parse(chunk, parser=parser).tables == parse(events).tables
+        assert bytes(text[: len(before) + len(events)]) == before + events
+
+    longer = parser.reserve_text(1_000_000)
+    assert longer is not None
+    assert bytes(longer[: len(before) + len(events)]) == before + events
+
+    assert parse(b'{"ph": "other"}', parser=parser).tables[PLAIN].column("ph").to_pylist() == ["other"]
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from tracelab import temp_folders
 from tracelab.errors import NothingToStoreError, NotProfilerDataError, SourceError
 from tracelab.foreign_text import escape_path
 from tracelab.readers.base import Probe, Reader, iterate_folder_readers, iterate_readers, list_source_files
-from tracelab.readers.decompress import is_archive, read_head
+from tracelab.readers.decompress import is_archive, map_memory, read_head
 
 if TYPE_CHECKING:
     from tracelab.readers import kineto, ncu, nsys, nvprof, run_folder
@@ -52,6 +52,7 @@ MEMBER_MARK = "!"
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:")
 
 _HASH_BLOCK_BYTES = 4 << 20
+_EARLY_HASH_BLOCK_BYTES = 32 << 20
 """Large, because after each block the thread waits until importing threads release the interpreter."""
 
 _FILES_AT_ONCE = 8
@@ -285,7 +286,7 @@ def start_hashing(path: Path) -> None:
 
     def work() -> None:
         try:
-            future.set_result(_hash(path))
+            future.set_result(_hash(path, _EARLY_HASH_BLOCK_BYTES))
         except OSError as error:
             future.set_exception(error)
 
@@ -298,10 +299,10 @@ def hash_source(path: Path) -> str:
     return future.result() if future else _hash(path)
 
 
-def _hash(path: Path) -> str:
+def _hash(path: Path, block_bytes: int = _HASH_BLOCK_BYTES) -> str:
     if path.is_dir():
         return _hash_folder(path)
-    digest, block = hashlib.sha256(), memoryview(bytearray(_HASH_BLOCK_BYTES))
+    digest, block = hashlib.sha256(), memoryview(map_memory(block_bytes))
     with path.open("rb", buffering=0) as file:
         while size := file.readinto(block):
             digest.update(block[:size])

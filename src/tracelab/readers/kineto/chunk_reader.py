@@ -9,7 +9,7 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -99,6 +99,10 @@ class ChunkReader:
         self._base_ns = base_ns
         self._check_stop = check_stop
 
+    def reserve_text(self, size: int) -> memoryview | None:
+        """Return memory of the parser to read chunks into; None where it has none for them."""
+        return self._parser.reserve_text(size)
+
     def parse_chunk(self, events: memoryview) -> ParsedChunk | None:
         """Parse events that are undamaged; None where they are not."""
         try:
@@ -135,6 +139,7 @@ class ChunkReader:
         """Return the rows of a damaged chunk, and what its end means for the next chunk."""
         from tracelab.readers.kineto import recovery
 
+        chunk = replace(chunk, data=memoryview(bytes(chunk.data)))  # its memory gets the events that are repaired
         return recovery.recover(border, chunk, trace, self, self._base_ns, self._check_stop)
 
     def finish(self) -> None:

@@ -4,15 +4,14 @@ Cuts are made where an event probably ends. Whether it does is certain only once
 joins an event that a wrong cut divides.
 """
 
-import contextlib
 import io
 import json
-import mmap
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tracelab.readers.decompress import read_chunk, read_into
+from tracelab.readers.decompress import map_memory, read_chunk, read_into
 from tracelab.readers.diagnostics import DiagnosticCounts
 
 HEAD_BYTES = 1 << 20
@@ -221,6 +220,8 @@ _MAX_BRACKETS_TRIED = 20
 _MAX_GUESSED_BYTES = 1 << 16
 """How far before the end of a file the end of its events is searched."""
 _MAX_SPACE_BYTES = 1 << 6
+_CUT_WINDOW_BYTES = 1 << 16
+"""How much is searched first for the last events."""
 _EVENT_WINDOW_BYTES = 1 << 16
 """How much is decoded to check that an event begins at a cut."""
 
@@ -276,20 +277,18 @@ CLEAN = Border()
 
 
 class ChunkBuffer:
-    """Memory for one chunk after another."""
+    """Memory for one chunk after another: the parser's, or else its own."""
 
-    def __init__(self) -> None:
-        self._memory: mmap.mmap | None = None
+    def __init__(self, reserve_text: Callable[[int], memoryview | None] = lambda _: None) -> None:
+        self._reserve_text = reserve_text
+        self._memory: memoryview | None = None
 
-    def reserve(self, size: int, kept: int = 0) -> mmap.mmap:
+    def reserve(self, size: int, kept: int = 0) -> memoryview:
         """Return memory of at least this size, with the first `kept` bytes of what it held."""
         if self._memory is None or len(self._memory) < size or len(self._memory) > max(size, 2 * _BUFFER_BYTES):
-            memory = mmap.mmap(-1, size)
-            if hasattr(mmap, "MADV_HUGEPAGE"):
-                with contextlib.suppress(OSError):  # the kernel has none
-                    memory.madvise(mmap.MADV_HUGEPAGE)
+            memory = self._reserve_text(size) or memoryview(map_memory(size))
             if self._memory is not None and kept:
-                memory[:kept] = memoryview(self._memory)[:kept]
+                memory[:kept] = self._memory[:kept]
             self._memory = memory
         return self._memory
 
@@ -321,23 +320,22 @@ class Chunker:
                 return self._make_chunk(data, cut or filled, filled, is_end_known=bool(cut))
             searched = filled
 
-    def _make_chunk(self, data: mmap.mmap, cut: int, filled: int, *, is_end_known: bool) -> Chunk:
-        self._rest = data[cut:filled]
-        content = memoryview(data)[:cut]
-        chunk = Chunk(self._number, self._offset, content, cut, is_last=False, is_end_known=is_end_known)
+    def _make_chunk(self, data: memoryview, cut: int, filled: int, *, is_end_known: bool) -> Chunk:
+        self._rest = bytes(data[cut:filled])
+        chunk = Chunk(self._number, self._offset, data[:cut], cut, is_last=False, is_end_known=is_end_known)
         self._number, self._offset = self._number + 1, self._offset + cut
         return chunk
 
-    def _last_chunk(self, data: mmap.mmap, filled: int) -> Chunk:
+    def _last_chunk(self, data: memoryview, filled: int) -> Chunk:
         self._rest = None
-        content = memoryview(data)[:filled]
-        chunk = Chunk(self._number, self._offset, content, filled, is_last=True, is_end_known=False)
-        end = _guess_end_of_events(data, filled, array_form=self._trace.array_form)
+        content = bytes(data[:filled])  # parsing overwrites what follows the events
+        chunk = Chunk(self._number, self._offset, memoryview(content), filled, is_last=True, is_end_known=False)
+        end = _guess_end_of_events(content, array_form=self._trace.array_form)
         if end is None:
             return decode_end(chunk, array_form=self._trace.array_form)
         return replace(chunk, events_end=end, is_end_known=True, is_end_guessed=True)
 
-    def _find_cut(self, data: mmap.mmap, start: int, filled: int) -> int:
+    def _find_cut(self, data: memoryview, start: int, filled: int) -> int:
         """Return the end of the last event that another one follows; 0 where there is none.
 
         The separator of this file's first events keeps an array of objects inside an event's arguments from being
@@ -356,20 +354,20 @@ def decode_end(chunk: Chunk, *, array_form: bool) -> Chunk:
     return replace(chunk, events_end=end, is_end_known=True, is_end_guessed=False)
 
 
-def _guess_end_of_events(data: mmap.mmap, filled: int, *, array_form: bool) -> int | None:
+def _guess_end_of_events(data: bytes, *, array_form: bool) -> int | None:
     """Return where the last event ends if the brackets at the end of the file are those of an undamaged one.
 
     Of several brackets behind which only whole keys follow, all but the first are inside these keys.
     """
-    guess, bracket = None, filled
+    guess, bracket = None, len(data)
     for _ in range(_MAX_BRACKETS_TRIED):
-        bracket = data.rfind(b"]", max(0, filled - _MAX_GUESSED_BYTES), bracket)
+        bracket = data.rfind(b"]", max(0, len(data) - _MAX_GUESSED_BYTES), bracket)
         if bracket < 0:
             break
         before = data[max(0, bracket - _MAX_SPACE_BYTES) : bracket]
         end = bracket - len(before) + len(before.rstrip(_SPACE))
         if data[end - 1 : end] == b"}":
-            behind = data[end:filled].decode("latin-1")
+            behind = data[end:].decode("latin-1")
             keys = behind.lstrip(" \t\r\n")[1:]
             is_whole = array_form or are_trailing_keys(keys)
             if is_whole and _is_end_of_events(behind, 0, array_form=array_form):
@@ -402,26 +400,31 @@ def _is_end_of_events(text: str, end: int, *, array_form: bool) -> bool:
     return bracket.end() == len(text) if array_form else text[bracket.end() : bracket.end() + 1] in ("", ",", "}")
 
 
-def _find_last_separators(data: mmap.mmap, separator: bytes, start: int, filled: int) -> list[int]:
+def _find_last_separators(data: memoryview, separator: bytes, start: int, filled: int) -> list[int]:
     """Return the ends of the events before the last separators, the last one first."""
-    positions: list[int] = []
-    at = data.rfind(separator, start, filled)
-    while at >= 0 and len(positions) < _MAX_CUTS_TRIED:
-        positions.append(at + 1)
-        at = data.rfind(separator, start, at)
-    return positions
+    ends = _find_last(data, separator, max(start, filled - _CUT_WINDOW_BYTES), filled)
+    return ends if len(ends) == _MAX_CUTS_TRIED else _find_last(data, separator, start, filled)
 
 
-def _find_last_boundaries(data: mmap.mmap, start: int, filled: int) -> list[int]:
+def _find_last(data: memoryview, separator: bytes, start: int, filled: int) -> list[int]:
+    text = bytes(data[start:filled])
+    ends: list[int] = []
+    at = text.rfind(separator)
+    while at >= 0 and len(ends) < _MAX_CUTS_TRIED:
+        ends.append(start + at + 1)
+        at = text.rfind(separator, 0, at)
+    return ends
+
+
+def _find_last_boundaries(data: memoryview, start: int, filled: int) -> list[int]:
     """Return the last positions at which an object that may be an event ends before another, the last one first."""
     return [match.start() + 1 for match in _ANY_BOUNDARY.finditer(data, start, filled)][: -_MAX_CUTS_TRIED - 1 : -1]
 
 
-def _is_event_start(data: mmap.mmap, position: int, filled: int) -> bool:
+def _is_event_start(data: memoryview, position: int, filled: int) -> bool:
     """Whether a whole event follows, and not an object inside an event's arguments."""
-    with memoryview(data) as view:
-        start = skip_space(view[:filled], position, extra=b",")
-    text = data[start : min(filled, start + _EVENT_WINDOW_BYTES)].decode("latin-1")
+    start = skip_space(data[:filled], position, extra=b",")
+    text = str(data[start : min(filled, start + _EVENT_WINDOW_BYTES)], "latin-1")
     try:
         value, _ = json.JSONDecoder(strict=False).raw_decode(text)
     except (ValueError, RecursionError):

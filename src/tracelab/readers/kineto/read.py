@@ -299,7 +299,7 @@ class ReaderThreads:
 
     def _work(self, reader: ChunkReader) -> None:
         """Read chunks until there are none, then map the queued events; a failure stops the other threads, too."""
-        buffer = ChunkBuffer()
+        buffer = ChunkBuffer(reader.reserve_text)
         try:
             try:
                 while (chunk := self._next_chunk(buffer)) is not None and self._read_chunk(reader, chunk):

@@ -60,6 +60,8 @@ class Module(Protocol):
     """A compiled parser: its functions and its memory."""
 
     address_bytes: int
+    has_fixed_memory: bool
+    """Whether its memory never moves, so that what `read` returns remains valid."""
 
     def call(self, function: str, *numbers: int) -> int:
         """Call a function of exports.c."""
@@ -68,7 +70,7 @@ class Module(Protocol):
         """Copy bytes into the memory."""
 
     def read(self, address: int, size: int) -> Bytes:
-        """Return a view of bytes in memory, valid until the next call."""
+        """Return a view of bytes in memory, valid until the next call unless the memory is fixed."""
 
     def memory_bytes(self) -> int:
         """Return how large the memory has become."""
@@ -94,6 +96,7 @@ class CompiledParser:
 
     def __init__(self) -> None:
         self._module: Module = WasmModule()
+        self._text_address = 0
         self._module.call("reset")
         for name in mapping.WATCHED_NAMES:
             self._add("add_watched_name", name)
@@ -105,6 +108,19 @@ class CompiledParser:
             plan = mapping.plan_arguments(kind)
             self._set("set_plan", kind, _bits(plan.columns), _bits(plan.omitted), int(plan.keeps_all))
             self._set("set_secondary_plan", kind, _bits(plan.secondary_columns), _bits(plan.secondary_omitted))
+
+    def reserve_text(self, size: int) -> memoryview | None:
+        """Return memory for text; chunks in it are parsed without a copy. None where there is no such memory.
+
+        It keeps its content in the next call, and otherwise until the next chunk is parsed that does not lie in it.
+        Parsing a chunk overwrites what follows it.
+        """
+        address = self._module.call("reserve_text", size) if self._module.has_fixed_memory else 0
+        if not address:
+            return None
+        text = self._module.read(address, size)
+        self._text_address = _address_of(text)
+        return text.data
 
     def parse_chunk(self, chunk: memoryview, kinds_of: KindsOf, *, base_ns: int) -> ParsedChunk:
         """Parse events whose times are microseconds; start times are counted from `base_ns`.
@@ -139,10 +155,7 @@ class CompiledParser:
         self, chunk: memoryview, kinds_of: KindsOf, *, repaired: bool, time_exponent: int, base_ns: int
     ) -> ParsedChunk:
         call = self._module.call
-        address = call("reserve_chunk", len(chunk))
-        if not address:
-            raise RefusedChunkError(f"no memory to parse {len(chunk):,} bytes")
-        self._module.write(address, chunk)
+        self._place(chunk)
         if not call("parse_chunk", int(repaired), time_exponent, base_ns):
             raise RefusedChunkError("not valid JSON of events")
         if call("has_non_ascii"):
@@ -160,6 +173,19 @@ class CompiledParser:
         columns = ColumnReader(self._module)
         tables = {kind: columns.read_table(kind) for kind in columns.kinds}
         return ParsedChunk(tables, columns.read_unfit(), columns.read_irregular())
+
+    def _place(self, chunk: memoryview) -> None:
+        """Take a chunk where it lies in reserved text, or else a copy of it."""
+        skipped = _address_of(np.frombuffer(chunk, np.uint8)) - self._text_address
+        if self._text_address and 0 <= skipped <= self._module.memory_bytes():
+            is_placed = bool(self._module.call("place_chunk", skipped, len(chunk)))
+        elif address := self._module.call("reserve_chunk", len(chunk)):
+            self._module.write(address, chunk)
+            is_placed = True
+        else:
+            is_placed = False
+        if not is_placed:
+            raise RefusedChunkError(f"no memory to parse {len(chunk):,} bytes")
 
     def _shapes(self) -> list[Shape]:
         module = self._module
@@ -195,8 +221,9 @@ class ColumnReader:
     def read_table(self, kind: int) -> pa.Table:
         """Return the events of a kind, with `ph` and the columns that have values."""
         present = self._present[kind]
-        columns: dict[str, pa.Array[Any]] = {"ph": pa.nulls(self._counts[kind], _DICTIONARY_TYPE)}
-        columns |= {name: self._dictionary(kind, column) for name, column in _DICTIONARIES.items() if present[column]}
+        columns = {name: self._dictionary(kind, column) for name, column in _DICTIONARIES.items() if present[column]}
+        if "ph" not in columns:
+            columns["ph"] = pa.nulls(self._counts[kind], _DICTIONARY_TYPE)
         columns |= {name: self._texts(kind, column) for name, column in _TEXTS.items() if present[column]}
         columns |= {name: self._numbers(kind, column) for name, column in _TIMES.items() if present[column]}
         for name, (numbers, texts) in _IDS.items():
@@ -282,6 +309,11 @@ class ColumnReader:
 
     def _copy(self, address: int, size: int) -> pa.Buffer:
         return pa.py_buffer(self._module.read(address, size).tobytes())
+
+
+def _address_of(content: Bytes) -> int:
+    address: int = content.ctypes.data
+    return address
 
 
 def unquote(value: str) -> str:

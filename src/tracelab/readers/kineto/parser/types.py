@@ -59,6 +59,13 @@ class ParsedChunk:
 class Parser(Protocol):
     """Parses one chunk after another; not for two threads at once."""
 
+    def reserve_text(self, size: int) -> memoryview | None:
+        """Return memory for text; chunks in it are parsed without a copy. None where there is no such memory.
+
+        It keeps its content in the next call, and otherwise until the next chunk is parsed that does not lie in it.
+        Parsing a chunk overwrites what follows it.
+        """
+
     def parse_chunk(self, chunk: memoryview, kinds_of: KindsOf, *, base_ns: int) -> ParsedChunk:
         """Parse events whose times are microseconds; start times are counted from `base_ns`.
 

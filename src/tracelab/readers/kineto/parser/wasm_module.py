@@ -57,7 +57,8 @@ class WasmModule:
         assert isinstance(memory, wasmtime.Memory)  # noqa: S101 - for the type checker
         self._memory = memory
         self._content: Bytes | None = None
-        if may_reserve_addresses():
+        self.has_fixed_memory = may_reserve_addresses()
+        if self.has_fixed_memory:
             use_huge_pages(self._address(), _MAX_ADDRESS + 1)
 
     def call(self, function: str, *numbers: int) -> int:
@@ -79,7 +80,7 @@ class WasmModule:
         self._all()[address : address + len(content)] = np.frombuffer(content, dtype=np.uint8)
 
     def read(self, address: int, size: int) -> Bytes:
-        """Return a view of bytes in memory, valid until the next call: memory may move when it grows."""
+        """Return a view of bytes in memory, valid until the next call where memory moves as it grows."""
         return self._all()[address : address + size]
 
     def memory_bytes(self) -> int:

@@ -65,8 +65,15 @@ EXPORT(bool, set_secondary_plan)(uint32_t kind, uint64_t columns_set, uint64_t o
     return true;
 }
 
+// Where text can be read to from which a chunk is taken with `place_chunk`; NULL where there is no memory for it.
+EXPORT(uint8_t *, reserve_text)(uint32_t size) { return allocate_text(size); }
+
+// Takes as the chunk so many bytes of that text, behind some that are skipped; returns false where there is no memory
+// for its values. Overwrites what follows them.
+EXPORT(bool, place_chunk)(uint32_t skipped, uint32_t size) { return allocate_chunk(skipped, size); }
+
 // Where a chunk of this size goes; NULL where there is no memory for it.
-EXPORT(uint8_t *, reserve_chunk)(uint32_t size) { return allocate_chunk(size) ? chunk.text : NULL; }
+EXPORT(uint8_t *, reserve_chunk)(uint32_t size) { return allocate_chunk(0, size) ? chunk.text : NULL; }
 
 // Parses the chunk; returns false where it is not valid JSON of events.
 EXPORT(bool, parse_chunk)(uint32_t repaired, int32_t time_exponent, int64_t base_ns) {

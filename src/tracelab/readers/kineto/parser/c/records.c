@@ -3,11 +3,17 @@
 struct Watched watched;
 struct Chunk chunk;
 
-bool allocate_chunk(uint32_t size) {
+uint8_t *allocate_text(uint32_t size) {
     reset_arena();
-    chunk.text = size <= MAX_CHUNK_BYTES ? allocate(size) : NULL;
-    chunk.output.next = chunk.text ? allocate(size) : NULL;
+    return size <= MAX_CHUNK_BYTES ? allocate(size) : NULL;
+}
+
+bool allocate_chunk(uint32_t skipped, uint32_t size) {
+    uint64_t end = (uint64_t)skipped + size;
+    uint8_t *start = end <= MAX_CHUNK_BYTES ? allocate_text((uint32_t)end) : NULL;
+    chunk.output.next = start ? allocate(size) : NULL;
     if (!chunk.output.next) return false;
+    chunk.text = start + skipped;
     chunk.output.limit = chunk.output.next + size;
     chunk.end = chunk.text + size;
     chunk.first_event = (const Event *)(arena.next = align8(arena.next));

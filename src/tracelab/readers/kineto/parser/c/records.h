@@ -60,8 +60,12 @@ extern struct Chunk {
     uint16_t shape_slots[SHAPE_SLOTS];  // by hash: the number of a shape plus one
 } chunk;
 
-// Takes memory for the text of a chunk and for its copied values; returns false where there is none.
-bool allocate_chunk(uint32_t size);
+// Takes memory for text, always from the same address on; NULL where there is none.
+uint8_t *allocate_text(uint32_t size);
+
+// Takes memory for the text of a chunk, `skipped` bytes behind that address, and for its copied values; returns false
+// where there is none.
+bool allocate_chunk(uint32_t skipped, uint32_t size);
 
 // Forgets all about the events of the chunk before.
 void begin_chunk(bool repaired, int32_t time_exponent, int64_t base_ns);
