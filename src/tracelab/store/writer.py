@@ -198,7 +198,7 @@ def _complete_rows(name: str, rows: pa.Table, label: Callable[[str], _Values]) -
         if column.name in _LABELS or (column.name == "rank" and "rank" not in given):
             columns.append(label(column.name))
         elif column.name not in given:
-            columns.append(pa.nulls(rows.num_rows, as_type))  # type: ignore[call-overload]  # the stub lacks the base class
+            columns.append(null_rows(rows.num_rows, as_type))
         else:
             is_dictionary = column.type == "text" and pa.types.is_dictionary(types[column.name])
             as_type = _DICTIONARY if is_dictionary else as_type
@@ -389,8 +389,38 @@ def _cast_to(target: pa.Schema, rows: pa.Table) -> pa.Table:
 
 def _repeat_int32(values: Sequence[int], counts: Sequence[int]) -> "pa.Array[Any]":
     """Return each value so many times; pa.repeat takes thirty times as long for a few rows."""
-    repeated = np.repeat(np.array(values, np.int32), counts)
-    return pa.Array.from_buffers(pa.int32(), len(repeated), [None, pa.py_buffer(repeated.tobytes())])
+    distinct = set(values)
+    if len(distinct) == 1:
+        value = distinct.pop()
+        return _shared_rows(value, sum(counts), lambda rows: _int32_array(np.full(rows, value, np.int32)))
+    return _int32_array(np.repeat(np.array(values, np.int32), counts))
+
+
+def _int32_array(numbers: "np.ndarray[Any, np.dtype[np.int32]]") -> "pa.Array[Any]":
+    return pa.Array.from_buffers(pa.int32(), len(numbers), [None, pa.py_buffer(numbers.data)])
+
+
+def null_rows(rows: int, as_type: pa.DataType) -> "pa.Array[Any]":
+    """Return NULL for each row."""
+    make: Callable[[int], pa.Array[Any]] = partial(pa.nulls, type=as_type)
+    return _shared_rows(as_type, rows, make)
+
+
+_MAX_SHARED_ROWS, _MAX_SHARED_ARRAYS = 1 << 18, 32
+_shared_arrays: dict[object, "pa.Array[Any]"] = {}
+"""Arrays of a number, or of NULL, by the number or the type."""
+
+
+def _shared_rows(key: object, rows: int, make: Callable[[int], "pa.Array[Any]"]) -> "pa.Array[Any]":
+    """Return the first rows of an array of equal values, which tables share: most have several such columns."""
+    if rows > _MAX_SHARED_ROWS:
+        return make(rows)
+    if len(_shared_arrays) > _MAX_SHARED_ARRAYS:
+        _shared_arrays.clear()
+    shared = _shared_arrays.get(key)
+    if shared is None or len(shared) < rows:
+        shared = _shared_arrays[key] = make(1 << max(0, rows - 1).bit_length())
+    return shared.slice(0, rows)
 
 
 def _reencode_labels(rows: pa.Table) -> pa.Table:

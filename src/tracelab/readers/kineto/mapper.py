@@ -28,6 +28,7 @@ from tracelab.readers.kineto.mapping import (
     Value,
 )
 from tracelab.readers.kineto.parser.types import Shape
+from tracelab.store.writer import null_rows
 
 _MAX_BOUND_QUERIES = 256
 
@@ -289,7 +290,7 @@ def _take_columns(target: Mapping, present: Collection[str], events: pa.Table) -
         sources = _list_sources(value, present)
         as_type = schema.BY_NAME[target.table].arrow.field(name).type
         if sources == []:
-            taken[name] = pa.chunked_array([pa.nulls(len(events), as_type)])
+            taken[name] = pa.chunked_array([null_rows(len(events), as_type)])
         elif sources and len(sources) == 1:
             values = events.column(sources[0])
             if values.type in (as_type, pa.dictionary(pa.int32(), as_type)):
@@ -318,7 +319,7 @@ def _add_missing_columns(events: pa.Table) -> pa.Table:
     """Add the columns other than arguments that mappings can refer to, as NULL, where the events lack them."""
     for column, kind in _BASE_COLUMNS.items():
         if column not in events.column_names:
-            events = events.append_column(column, pa.nulls(len(events)).cast(kind))
+            events = events.append_column(column, null_rows(len(events), kind))
     return events
 
 
