@@ -16,6 +16,7 @@ from tracelab.client import Lab
 from tracelab.errors import TracelabError
 from tracelab.paths import tables
 from tracelab.sql import sandbox, temp_objects
+from tracelab.sql.repl import completion
 from tracelab.store import computed_tables, execution, session
 
 
@@ -75,6 +76,13 @@ def test_a_session_computes_the_rows_of_a_run_once(lab: Lab, monkeypatch: pytest
         computed_tables.forget(con)
         sandbox.run(con, "from path_rows")
     assert len(counted) == 4
+
+
+def test_the_rows_of_a_session_are_arrows_and_no_names_of_the_shell(lab: Lab) -> None:
+    with sandbox.connect(lab.store) as con:
+        sandbox.run(con, "from path_rows")
+        assert con.execute("select table_name from duckdb_tables() where schema_name = 'computed'").fetchall() == []
+        assert [name for name in completion.load_names(con).relations if name.startswith("path_rows")] == ["path_rows"]
 
 
 def test_the_shell_makes_temporary_tables_of_computed_ones(lab: Lab) -> None:

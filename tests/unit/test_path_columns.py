@@ -3,10 +3,20 @@
 import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 
 from tests.properties import examples
-from tracelab.paths.columns import NONE, boolean_column, codes, floats, nullable_column, numbers, text_column
+from tracelab.paths.columns import (
+    NONE,
+    boolean_column,
+    codes,
+    floats,
+    narrow_column,
+    nullable_column,
+    numbers,
+    text_column,
+)
 from tracelab.paths.dependencies import places_by_process
 
 texts = st.lists(st.none() | st.sampled_from(["", "a", "ü", "gemm"]), max_size=20)
@@ -62,3 +72,24 @@ def test_rows_have_their_places_by_process() -> None:
     assert places_by_process(np.zeros(0, np.int64)) == {}
     places = places_by_process(np.array([7, 3, 7, 9]))
     assert {process: list(each) for process, each in places.items()} == {3: [1], 7: [0, 2], 9: [3]}
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([], "int8"),
+        ([-128, 127], "int8"),
+        ([0, 128], "int16"),
+        ([-129, 0], "int16"),
+        ([2**31], "int64"),
+        ([-(2**63), 2**63 - 1], "int64"),
+    ],
+)
+def test_a_narrow_column_keeps_its_values(values: list[int], kind: str) -> None:
+    column = narrow_column(np.array(values, dtype=np.int64))
+    assert (str(column.type), column.to_pylist()) == (kind, values)
+
+
+def test_a_null_does_not_widen_a_column() -> None:
+    column = narrow_column(np.array([NONE, 7]), np.array([True, False]))
+    assert (str(column.type), column.to_pylist()) == ("int8", [None, 7])

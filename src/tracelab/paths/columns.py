@@ -159,6 +159,14 @@ def nullable_column(values: Sequence[int | None]) -> "pa.Array[Any]":
     return number_column(np.array([value or 0 for value in values], dtype=np.int64), is_null)
 
 
+def narrow_column(values: Array, is_null: Array | None = None) -> "pa.Array[Any]":
+    """Return a column of whole numbers of as few bytes as the largest of them needs."""
+    values = values if is_null is None else np.where(is_null, 0, values)
+    extremes = (int(values.min(initial=0)), int(values.max(initial=0)))
+    dtype = np.result_type(*(np.min_scalar_type(min(each, -1 - each)) for each in extremes))
+    return number_column(values.astype(dtype), is_null)
+
+
 def boolean_column(values: Array) -> "pa.Array[Any]":
     """Return an Arrow column of booleans."""
     return _build_column(pa.bool_(), len(values), None, np.packbits(values, bitorder="little"))

@@ -7,7 +7,16 @@ import numpy as np
 import pyarrow as pa
 
 from tracelab.paths.clocks import refuse_clocks
-from tracelab.paths.columns import NONE, Array, boolean_column, nullable_column, number_column, text_column
+from tracelab.paths.columns import (
+    NONE,
+    Array,
+    boolean_column,
+    narrow_column,
+    nullable_column,
+    number_column,
+    return_freed_memory,
+    text_column,
+)
 from tracelab.paths.graph import Graph
 from tracelab.paths.nodes import CAUSES
 from tracelab.paths.packing import read_graph
@@ -27,14 +36,18 @@ def compute_paths(relations: Relations, params: Params, check: Callable[[], None
     windows = find_windows(graph, relations, step, scope, check).of(graph)
     if not windows:
         return {}
-    length_ns, path = window_ns(windows), walk_windows(graph, windows, check)
-    rows = describe_path(graph, path, windows[0].start)
-    rows = rows.append_column("step", nullable_column([step]).take(number_column(np.zeros(len(path.node), np.int8))))
+    length_ns = window_ns(windows)
+    return_freed_memory()
+    path = walk_windows(graph, windows, check)
+    return_freed_memory()
+    classes, names = classify(graph, path)
+    rows = describe_path(graph, path, (classes, names), windows[0].start).append_column(
+        "step", _repeat(step, len(classes))
+    )
     chosen = find_scope_rows(graph, relations, scope)
     if chosen is not None:
         rows = rows.filter(boolean_column(chosen.on_path(graph, path)))
-    late_ns = unrecorded_ns(graph, path)
-    classes, names = classify(graph, path)
+    late_ns = unrecorded_ns(graph, path, is_unknown=names[classes[0]] == "unknown")
     unknown = np.array([name == "unknown" for name in names], dtype=bool)[classes]
     unexplained = measure_unexplained(graph, path)
     runs = pa.table(
@@ -62,49 +75,54 @@ def compute_paths(relations: Relations, params: Params, check: Callable[[], None
     return {"path_rows": rows, "path_runs": runs}
 
 
-def unrecorded_ns(graph: Graph, path: Path) -> int:
-    """Return how long a path begins with time before the recording of its rank."""
-    classes, names = classify(graph, path)
-    if names[classes[0]] != "unknown":
+def unrecorded_ns(graph: Graph, path: Path, *, is_unknown: bool) -> int:
+    """Return how long a path begins with time before the recording of its rank; 0 unless its first class is unknown."""
+    if not is_unknown:
         return 0
     rank = graph.rank[path.node[0]]
     return max(0, min(int(path.end[0]), graph.recording.first_start(int(rank))) - int(path.start[0]))
 
 
-def describe_path(graph: Graph, path: Path, begin: int) -> pa.Table:
-    """Return the rows of `path_rows`, their times since `begin`."""
+def describe_path(graph: Graph, path: Path, classes: tuple[Array, list[str]], begin: int) -> pa.Table:
+    """Return the rows of `path_rows`, their times since `begin`, in the narrowest types that hold them."""
     gpu, cpu, first = graph.recording.gpu, graph.recording.cpu, graph.gpu_from
     node, segment, gaps = path.node, path.segment, path.gap > 0
     is_gpu, ranks = segment < 0, graph.rank[node]
-    tid = np.full(len(node), NONE)
-    tid[~is_gpu] = cpu.tid_of_lane[graph.segments.thread[segment[~is_gpu]]]
     gpu_rows, cpu_rows = node[is_gpu] - first, graph.segments.row[segment[~is_gpu]]
     lane = gpu.lane[gpu_rows]
-    name = np.empty(len(node), dtype=np.int64)
-    name[is_gpu] = gpu.name[gpu_rows]
-    name[~is_gpu] = _names_of(cpu, cpu_rows) + len(gpu.names)
-    around = np.empty(len(node), dtype=np.int64)
-    around[is_gpu], around[~is_gpu] = graph.launch_row[gpu_rows], cpu_rows
-    classes, class_names = classify(graph, path)
     known_ranks = np.unique(ranks)
     sources = [graph.recording.sources.get(rank) for rank in known_ranks.tolist()]
+
+    def join(of_gpu: Array, of_cpu: Array | int) -> Array:
+        column = np.empty(len(node), dtype=np.result_type(of_gpu, np.int32))
+        column[is_gpu], column[~is_gpu] = of_gpu, of_cpu
+        return column
+
     columns = {
-        "number": number_column(np.arange(1, len(node) + 1)),
-        "rank": number_column(ranks),
+        "number": narrow_column(np.arange(1, len(node) + 1)),
+        "rank": narrow_column(ranks),
         "source": _texts(np.searchsorted(known_ranks, ranks), sources),
         "at_ns": number_column(path.start - begin),
-        "dur_ns": number_column(path.end - path.start),
-        "class": _texts(classes, class_names),
+        "dur_ns": narrow_column(path.end - path.start),
+        "class": _texts(*classes),
         "kind": _texts(np.where(gaps, 0, np.where(is_gpu, 1, 2)), ["gap", "gpu", "cpu"]),
-        "name": _texts(name, [*gpu.names, *cpu.names]),
-        "op": _texts(_names_of(cpu, graph.nesting.innermost_ops(around)), cpu.names),
-        "device": _nullable(_scatter(is_gpu, gpu.device_of_lane[lane])),
-        "stream": _nullable(_scatter(is_gpu, gpu.stream_of_lane[lane])),
-        "tid": _nullable(tid),
+        "name": _texts(join(gpu.name[gpu_rows], _names_of(cpu, cpu_rows) + len(gpu.names)), [*gpu.names, *cpu.names]),
+        "op": _texts(
+            _names_of(cpu, graph.nesting.innermost_ops(join(graph.launch_row[gpu_rows], cpu_rows))), cpu.names
+        ),
+        "device": _nullable(join(gpu.device_of_lane[lane], NONE)),
+        "stream": _nullable(join(gpu.stream_of_lane[lane], NONE)),
+        "tid": _nullable(join(np.full(1, NONE), cpu.tid_of_lane[graph.segments.thread[segment[~is_gpu]]])),
         "start_ns": number_column(graph.recording.to_own_clocks(ranks, path.start)),
         "cause": _texts(path.cause, list(CAUSES)),
     }
     return pa.table(columns)
+
+
+def _repeat(number: int | None, length: int) -> "pa.Array[Any]":
+    """Return a column of one number, or of NULL, as a dictionary with one item."""
+    place = number_column(np.zeros(length, np.int8), np.full(length, number is None))
+    return pa.DictionaryArray.from_arrays(place, number_column(np.array([number or 0])))
 
 
 def _names_of(cpu: CpuRows, rows: Array) -> Array:
@@ -115,16 +133,10 @@ def _names_of(cpu: CpuRows, rows: Array) -> Array:
 
 def _texts(numbers: Array, texts: Sequence[str | None]) -> "pa.Array[Any]":
     """Return a column of texts of these numbers; -1 is the last text."""
-    place = np.where(numbers < 0, len(texts) - 1, numbers).astype(np.int32)
+    place = np.where(numbers < 0, len(texts) - 1, numbers).astype(np.min_scalar_type(-len(texts)))
     is_null = np.array([text is None for text in texts], dtype=bool)[place]
     return pa.DictionaryArray.from_arrays(number_column(place, is_null), text_column(texts))
 
 
-def _scatter(some: Array, values: Array) -> Array:
-    column = np.full(len(some), NONE)
-    column[some] = values
-    return column
-
-
 def _nullable(values: Array) -> "pa.Array[Any]":
-    return number_column(values, values == NONE)
+    return narrow_column(values, values == NONE)

@@ -1,7 +1,9 @@
 """Walk back from the end of a window to what bound each row: the critical path, each nanosecond charged once."""
 
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -55,6 +57,8 @@ def find_path(graph: Graph, window: Window, check: Callable[[], None]) -> Path:
 
 def join_paths(paths: Sequence[Path]) -> Path:
     """Return the stretches of several paths as one."""
+    if len(paths) == 1:
+        return paths[0]
     none = np.zeros(0, dtype=np.int64)
     return Path(*(np.concatenate([none, *(getattr(path, each.name) for path in paths)]) for each in fields(Path)))
 
@@ -70,25 +74,23 @@ def divide_path(graph: Graph, path: NodePath) -> Path:
     last[goes_on] = _last_begun(graph, burst[goes_on], (end - since)[goes_on])
     cut = np.flatnonzero(goes_on & (start > since))  # at the start of the window
     first[cut] = _last_begun(graph, burst[cut], (start - since)[cut] + 1)
+    own_count = last - first + 1
     count = np.ones(len(path.node), dtype=np.int64)
-    count[own] = last - first + 1
-    place = np.repeat(np.arange(len(count)), count)
-    begins = np.append(True, place[1:] != place[:-1])[: len(place)]
-    ends = np.append(begins[1:], True)[: len(place)]
-    segment = np.full(len(path.node), -1)
-    segment[own] = first
-    segment = segment[place]
-    inner = np.arange(len(place)) - (np.cumsum(count) - count)[place]
-    segment[segment >= 0] += inner[segment >= 0]
-    starts, stops, causes = path.start[place], path.end[place], path.cause[place]
-    later, sooner = np.flatnonzero(~begins), np.flatnonzero(~ends)
-    starts[later] = graph.since[path.node[place[later]]] + graph.work.before(segment[later], path.node[place[later]])
-    stops[sooner] = starts[sooner + 1]
-    within = (segment >= 0) & (path.gap[place] == 0)
-    within[within] = segment[within] != graph.head[path.node[place[within]]]
-    causes[within] = CAUSE["thread"]
-    some = stops > starts
-    return Path(path.node[place][some], starts[some], stops[some], path.gap[place][some], causes[some], segment[some])
+    count[own] = own_count
+    columns = {each.name: np.repeat(getattr(path, each.name), count) for each in fields(NodePath)}
+    divided = Path(**columns, segment=np.full(count.sum(), -1, dtype=np.int32))
+    inner = np.arange(own_count.sum()) - np.repeat(np.cumsum(own_count) - own_count, own_count)  # place in its stretch
+    place = np.repeat((np.cumsum(count) - count)[own], own_count) + inner
+    segment, head = np.repeat(first, own_count) + inner, np.repeat(graph.head[burst], own_count)
+    divided.segment[place] = segment
+    later = np.flatnonzero(inner > 0)
+    bursts = divided.node[place[later]]
+    divided.start[place[later]] = graph.since[bursts] + graph.work.before(segment[later], bursts)
+    divided.end[place[later] - 1] = divided.start[place[later]]
+    within = (divided.gap[place] == 0) & (segment != head)
+    divided.cause[place[within]] = CAUSE["thread"]
+    some = divided.end > divided.start
+    return divided if some.all() else Path(*(getattr(divided, each.name)[some] for each in fields(Path)))
 
 
 def _last_begun(graph: Graph, bursts: Array, work_ns: Array) -> Array:
@@ -163,7 +165,7 @@ class _Walk:
     """The stretches of a walk in the order of the walk: of nodes that it passes as recorded, and single ones."""
 
     def __init__(self) -> None:
-        self.passed: list[int] = []
+        self.passed = array("i")
         """Nodes that are on the path from `since` on, behind their gap."""
         self._entered: list[tuple[int, int]] = []
         """Places in `passed`, each with the time of the path there; everywhere else the node before leads to it."""
@@ -181,24 +183,32 @@ class _Walk:
         self._places.append(len(self.passed))
 
     def path(self, graph: Graph) -> NodePath:
-        """Return all stretches in the order of time."""
-        node = np.array(self.passed, dtype=np.int64)
-        since, bound, gap = graph.since[node], graph.bound[node], graph.gap[node]
+        """Return all stretches in the order of time, in the narrowest types: a path has millions."""
+        node = np.frombuffer(self.passed, dtype=np.int32) if self.passed else np.zeros(0, dtype=np.int32)
+        since, bound = graph.since[node], graph.bound[node]
         has_gap = (bound > NONE) & (bound < since)
-        until = np.where(has_gap, bound, since)
-        reached = np.append(0, until)
+        reached = np.append(0, np.where(has_gap, bound, since))
         places, moments = np.array(self._entered, dtype=np.int64).reshape(-1, 2).T
         reached[places] = moments
         reached = reached[:-1]
-        stretches = np.zeros((5, len(node), 2), dtype=np.int64)  # of each node its own time, and the gap before it
-        stretches[0] = node[:, None]
-        stretches[1:3, :, 0] = since, reached
-        stretches[1:4, :, 1] = bound, since, np.where(gap > 0, gap, GAP["unknown"])
-        stretches[4] = graph.cause[node][:, None]
-        some = np.stack([since < reached, has_gap], axis=1)
-        before = np.append(0, np.cumsum(some.sum(axis=1)))  # stretches of all nodes passed before each
+        some = np.stack([since < reached, has_gap], axis=1)  # of each node its own time, and the gap before it
+        before = np.append(0, np.cumsum(some.sum(axis=1)))[self._places]  # stretches before each single one
         single = np.array(self._single, dtype=np.int64).reshape(-1, 5).T
-        return NodePath(*np.insert(stretches[:, some], before[self._places], single, axis=1)[:, ::-1])
+
+        def join(number: int, own: Array | int, gap: Array, dtype: type[np.signedinteger[Any]]) -> Array:
+            pairs = np.empty((len(node), 2), dtype)
+            pairs[:, 0], pairs[:, 1] = own, gap
+            joined: Array = np.insert(pairs[some], before, single[number])[::-1]
+            return joined
+
+        gaps, causes = graph.gap[node], graph.cause[node]
+        return NodePath(
+            node=join(0, node, node, np.int32),
+            start=join(1, since, bound, np.int64),
+            end=join(2, reached, since, np.int64),
+            gap=join(3, 0, np.where(gaps > 0, gaps, GAP["unknown"]), np.int8),
+            cause=join(4, causes, causes, np.int8),
+        )
 
 
 CPU_CLASSES = ("cpu", "cpu_unrecorded", "data_loader", "synchronization", "unknown")
@@ -225,7 +235,7 @@ def row_classes(graph: Graph) -> Array:
 
 def classify(graph: Graph, path: Path) -> tuple[Array, list[str]]:
     """Return a number for the class of each stretch of a path, and the class of each number."""
-    numbers = path.gap.copy()
+    numbers = path.gap.astype(np.int32)
     on_thread = np.flatnonzero((path.gap == 0) & (path.segment >= 0))
     on_gpu = np.flatnonzero((path.gap == 0) & (path.segment < 0))
     numbers[on_thread] = segment_classes(graph, path.segment[on_thread]) + len(GAP_CLASSES)

@@ -7,16 +7,25 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 from tracelab import computations, schema
 from tracelab.errors import TracelabError, UsageError
-from tracelab.paths.columns import array_memory, nullable_column
+from tracelab.paths.columns import (
+    array_memory,
+    join_chunks,
+    nullable_column,
+    number_column,
+    return_freed_memory,
+    text_column,
+)
 from tracelab.store import execution, kept_relations, rollups, session, shared_relations
 from tracelab.store.shared_relations import COMPUTING, SCHEMA
 
@@ -36,9 +45,9 @@ def provide(
 ) -> None:
     """Make what a text names readable, computed or shared: of `runs`, of the run that `values` name, else of all runs.
 
-    `values` are parameters of a query; a computation takes those that it has from them. Tables in memory, which count
-    towards the memory limit, keep the rows until the session ends. Raises TracelabError where memory does not suffice,
-    and UsageError for a table that a scope has no meaning for.
+    `values` are parameters of a query; a computation takes those that it has from them. Shared relations are tables in
+    memory, and computed rows remain the Arrow tables that Python made, until the session ends. Raises TracelabError
+    where memory does not suffice, and UsageError for a table that a scope has no meaning for.
     """
     run = (values or {}).get("run")
     wanted = runs if runs is not None else [str(run)] if run is not None else None
@@ -64,7 +73,7 @@ def provide(
             else:
                 stored = [_compute_once(con, computation, None, params)]
         for table in (each for each in computation.tables if all(each.name in names for names in stored)):
-            parts = [f'from {SCHEMA}."{names[table.name]}"' for names in stored]
+            parts = [_select_rows(table, names[table.name]) for names in stored]
             con.execute(
                 f"create or replace temp view {table.name} as\n" + "\nunion all ".join(parts or [_no_rows(table)])
             ).fetchall()
@@ -114,12 +123,12 @@ def _store_once(
     digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     names = {table.name: f"{table.name}_{digest}" for table in computation.tables}
     con.execute(f"create schema if not exists {SCHEMA}").fetchall()
-    existing = con.execute("select table_name from duckdb_tables() where schema_name = ?", [SCHEMA]).fetchall()
+    existing = con.execute("select view_name from duckdb_views() where schema_name = ?", [SCHEMA]).fetchall()
     if {(name,) for name in names.values()} <= set(existing):
         return names
-    computed = compute()
+    computed = dict(compute())
     for table in computation.tables:
-        _store(con, table, names[table.name], computed.get(table.name), run)
+        _store(con, table, names[table.name], computed.pop(table.name, None), run)
     return names
 
 
@@ -266,18 +275,35 @@ def _read_relation(con: duckdb.DuckDBPyConnection, sql: str, values: Params, bud
     """Read a relation, its texts as dictionaries: a million names take less memory as numbers."""
     relation = con.sql(sql, params={name: value for name, value in values.items() if f"${name}" in _params_of(sql)})
     reader = relation.to_arrow_reader(_BATCH_ROWS)
-    batches = []
+    columns: list[list[pa.Array[Any]]] = [[] for _ in reader.schema]
     for batch in reader:
         execution.check_interrupted()
         budget.add(batch.num_rows)
-        columns = [
-            column.dictionary_encode() if pa.types.is_string(column.type) else column for column in batch.columns
-        ]
-        batches.append(pa.RecordBatch.from_arrays(columns, names=batch.schema.names))
-    if not batches:
+        for parts, column in zip(columns, batch.columns, strict=True):
+            parts.append(_copy_column(column))
+    if not columns[0]:
         return pa.Table.from_batches([], reader.schema)
-    rows: pa.Table = pa.Table.from_batches(batches).unify_dictionaries().combine_chunks()
-    return rows
+    return_freed_memory()
+    return pa.table([_join(columns, number) for number in range(len(columns))], reader.schema.names)
+
+
+def _copy_column(column: "pa.Array[Any]") -> "pa.Array[Any]":
+    """Return a copy of a column, of texts as a dictionary: any column of DuckDB keeps all of its batch in memory."""
+    if pa.types.is_string(column.type):
+        return column.dictionary_encode()
+    if isinstance(column, pa.DictionaryArray):
+        texts = text_column(column.dictionary.to_pylist())
+        return pa.DictionaryArray.from_arrays(_copy_column(column.indices), texts)
+    if not pa.types.is_primitive(column.type):
+        return column
+    buffers = [None if each is None else pa.py_buffer(each.to_pybytes()) for each in column.buffers()]
+    return pa.Array.from_buffers(column.type, len(column), buffers, column.null_count, column.offset)
+
+
+def _join(columns: "list[list[pa.Array[Any]]]", number: int) -> "pa.Array[Any]":
+    """Return the parts of a column as one, and free them, before those of the next column are joined."""
+    parts, columns[number] = columns[number], []
+    return join_chunks(pa.chunked_array(parts).unify_dictionaries())
 
 
 def _params_of(sql: str) -> set[str]:
@@ -287,20 +313,25 @@ def _params_of(sql: str) -> set[str]:
 def _store(
     con: duckdb.DuckDBPyConnection, table: schema.ComputedTable, name: str, rows: pa.Table | None, run: str | None
 ) -> None:
-    """Write computed rows into a table in memory, in the types of the schema; None are no rows."""
+    """Make computed rows readable as a view of all cursors; None are no rows.
+
+    DuckDB reads Arrow's columns in place: a table takes seven times the memory of a path of millions of rows.
+    """
     if rows is None:
-        con.execute(f'create or replace table {SCHEMA}."{name}" as {_no_rows(table)}').fetchall()
+        con.execute(f'create or replace view {SCHEMA}."{name}" as {_no_rows(table)}').fetchall()
         return
+    if run is not None:
+        of_run = pa.DictionaryArray.from_arrays(number_column(np.zeros(rows.num_rows, np.int8)), text_column([run]))
+        rows = rows.append_column("run", of_run)
+    with closing(con.cursor()) as cursor:  # a view of Arrow's rows takes no name of a schema
+        cursor.execute(f"use {SCHEMA}").fetchall()
+        cursor.from_arrow(pa.Table.from_batches(rows.to_batches(_BATCH_ROWS), rows.schema)).create_view(name)
+
+
+def _select_rows(table: schema.ComputedTable, name: str) -> str:
+    """Return a SELECT of stored rows in the types of the schema."""
     columns = ", ".join(f'"{column.name}"::{column.duckdb} as "{column.name}"' for column in table.own)
-    con.register("computed_rows", rows)
-    run_sql, values = ("run::varchar", []) if run is None else ("?::varchar", [run])
-    try:
-        con.execute(
-            f'create or replace table {SCHEMA}."{name}" as select {run_sql} as run, {columns} from computed_rows',
-            values,
-        ).fetchall()
-    finally:
-        con.unregister("computed_rows")
+    return f'select run::varchar as run, {columns} from {SCHEMA}."{name}"'
 
 
 def _no_rows(table: schema.ComputedTable) -> str:

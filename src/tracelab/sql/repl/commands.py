@@ -48,7 +48,8 @@ def _tables(shell: Shell, _rest: str) -> None:
     counted = shell.con.execute(f"select name, rows from ({counts}) order by place").fetchall()
     rows = [(name, f"{count:>13,}", schema.BY_NAME[name].row) for name, count in counted]
     others = shell.con.execute(
-        "select view_name, coalesce(comment, 'temporary view') from duckdb_views() where not internal "
+        "select view_name, coalesce(comment, 'temporary view') from duckdb_views() "
+        "where not internal and schema_name <> 'computed' "
         "union all select table_name, 'temporary table' from duckdb_tables() "
         "where schema_name not in ('computed', 'scope') "
         "order by all"

@@ -35,7 +35,8 @@ def load_names(con: duckdb.DuckDBPyConnection) -> SessionNames:
     ).fetchall():
         columns.setdefault(str(table), {})[str(column)] = str(kind).lower()
     others = con.execute(
-        "select view_name, coalesce(comment, 'temporary view') from duckdb_views() where not internal "
+        "select view_name, coalesce(comment, 'temporary view') from duckdb_views() "
+        "where not internal and schema_name <> 'computed' "
         "union all select table_name, 'temporary table' from duckdb_tables() "
         "where schema_name not in ('computed', 'scope') "
         "order by all"
