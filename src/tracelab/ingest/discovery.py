@@ -302,8 +302,10 @@ def hash_source(path: Path) -> str:
 def _hash(path: Path, block_bytes: int = _HASH_BLOCK_BYTES) -> str:
     if path.is_dir():
         return _hash_folder(path)
-    digest, block = hashlib.sha256(), memoryview(map_memory(block_bytes))
+    digest = hashlib.sha256()
     with path.open("rb", buffering=0) as file:
+        size_bytes = os.fstat(file.fileno()).st_size + 1
+        block = memoryview(bytearray(size_bytes) if size_bytes < block_bytes else map_memory(block_bytes))
         while size := file.readinto(block):
             digest.update(block[:size])
     return digest.hexdigest()

@@ -60,11 +60,12 @@ class _Head:
     keys: int = 0
 
 
-def read_trace_head(stream: io.RawIOBase) -> tuple[Trace, bytes]:
+def read_trace_head(stream: io.RawIOBase) -> tuple[Trace, bytearray]:
     """Read the keys before the events, and no more than needed; return them with the first bytes of the file."""
     trace = Trace()
-    buffer, _ = read_head(stream, trace)
-    return trace, bytes(buffer[:HEAD_BYTES])
+    head, _ = read_head(stream, trace)
+    del head[HEAD_BYTES:]
+    return trace, head
 
 
 def read_head(stream: io.RawIOBase, trace: Trace) -> tuple[bytearray, int]:

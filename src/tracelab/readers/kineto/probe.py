@@ -93,7 +93,7 @@ def time_span_ns(path: Path) -> tuple[int, int] | None:
             while chunk := decompress.read_chunk(stream, HEAD_BYTES):
                 tail = (tail + bytes(chunk))[-HEAD_BYTES:]
         trace.meta |= _search_trailing_keys(tail)
-    ends = [tail] if tail.endswith(head) else [head, tail]  # a small file is both
+    ends = [tail] if tail is head or tail.endswith(bytes(head)) else [head, tail]  # a small file is both
     matches = [match for end in ends for match in _TIMES.findall(end)]
     if not matches:
         return None
@@ -144,22 +144,29 @@ def _find_large_groups(meta: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _read_both_ends(path: Path) -> tuple[Trace, bytes, bytes]:
-    """Return the keys before the events, the first bytes of the file and, unless it is compressed, the last ones."""
+def _read_both_ends(path: Path) -> tuple[Trace, bytearray, bytes | bytearray]:
+    """Return the keys before the events, the first bytes of the file and, unless it is compressed, the last ones.
+
+    Of a small file both are one object.
+    """
     diagnostics = DiagnosticCounts()
     with decompress.open_decompressed(path, diagnostics, lambda _: None) as stream:
         trace, head = read_trace_head(stream)
     trace.diagnostics.merge(diagnostics)
-    tail = b""
+    tail: bytes | bytearray = b""
     if not decompress.is_compressed(path):
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - HEAD_BYTES))
-            tail = file.read()
+        size_bytes = path.stat().st_size
+        if size_bytes == len(head):
+            tail = head
+        else:
+            with path.open("rb") as file:
+                file.seek(max(0, size_bytes - HEAD_BYTES))
+                tail = file.read()
         trace.meta = _search_trailing_keys(tail) | trace.meta
     return trace, head, tail
 
 
-def _search_trailing_keys(tail: bytes) -> dict[str, Any]:
+def _search_trailing_keys(tail: bytes | bytearray) -> dict[str, Any]:
     """Return base time and rank where the file has them behind the events."""
     keys: dict[str, Any] = {}
     end = tail[-_TAIL_BYTES:]
@@ -170,7 +177,7 @@ def _search_trailing_keys(tail: bytes) -> dict[str, Any]:
     return keys
 
 
-def _may_hold_events(trace: Trace, head: bytes) -> bool:
+def _may_hold_events(trace: Trace, head: bytearray) -> bool:
     if trace.array_form:
         return b'"ph"' in head or b'"ts"' in head or not head.strip(b"[] \t\r\n\xef\xbb\xbf")
     return trace.has_events or "traceEvents" in trace.meta or (trace.cut_off and b'"traceEvents"' in head)
