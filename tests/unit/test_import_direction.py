@@ -19,7 +19,7 @@ LAYERS = (
     {"output", "paths", "change_points"},
     {"schema", "computations", "table_lookup", "run_names"},
     {"file_urls"},
-    {"errors", "enumerations", "exact_json", "resources", "temp_folders", "interrupts"},
+    {"allocator", "errors", "enumerations", "exact_json", "resources", "temp_folders", "interrupts"},
     {"foreign_text"},
 )
 """Packages and top-level modules of tracelab, from the top down; a package may import from its own or a lower layer."""

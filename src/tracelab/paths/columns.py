@@ -1,13 +1,13 @@
 """Columns of Arrow tables as arrays of whole numbers."""
 
 import contextlib
-import ctypes
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
+
+from tracelab.allocator import USUALLY_KEPT_BYTES, keep_freed_memory, return_freed_memory
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -50,39 +50,18 @@ def _with_system_pool() -> Iterator[None]:
         pa.set_memory_pool(pool)
 
 
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-"""Parameters of glibc's mallopt()."""
 _MOST_KEPT_BYTES = 1 << 30
-_LARGEST_MMAP_THRESHOLD = 32 << 20
-"""Where glibc's own threshold for mapping memory ends up once memory of this size was freed; twice that is the one for
-returning it."""
-
-
-def return_freed_memory() -> None:
-    """Return the pages of freed arrays to the system: where a phase ends, the next one allocates other sizes."""
-    if libc := _glibc():
-        libc.malloc_trim(0)
-
-
-def _glibc() -> Any:  # noqa: ANN401
-    """Return the C library, None where it is another one."""
-    libc: Any = ctypes.CDLL(None) if sys.platform == "linux" else None
-    return libc if hasattr(libc, "mallopt") and hasattr(libc, "malloc_trim") else None
 
 
 @contextlib.contextmanager
 def _with_freed_memory() -> Iterator[None]:
-    libc = _glibc()
-    if not libc:
-        yield
-        return
-    libc.mallopt(_M_MMAP_THRESHOLD, _LARGEST_MMAP_THRESHOLD)
-    libc.mallopt(_M_TRIM_THRESHOLD, _MOST_KEPT_BYTES)
+    are_kept = keep_freed_memory(_MOST_KEPT_BYTES)
     try:
         yield
     finally:
-        libc.mallopt(_M_TRIM_THRESHOLD, 2 * _LARGEST_MMAP_THRESHOLD)
-        libc.malloc_trim(2 * _LARGEST_MMAP_THRESHOLD)
+        if are_kept:
+            keep_freed_memory(USUALLY_KEPT_BYTES)
+            return_freed_memory(USUALLY_KEPT_BYTES)
 
 
 def numbers(table: pa.Table, name: str) -> Array:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tracelab.allocator import return_freed_memory
 from tracelab.paths.clocks import refuse_clocks
 from tracelab.paths.columns import (
     NONE,
@@ -14,7 +15,6 @@ from tracelab.paths.columns import (
     narrow_column,
     nullable_column,
     number_column,
-    return_freed_memory,
     text_column,
 )
 from tracelab.paths.graph import Graph

@@ -10,10 +10,11 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from tracelab.allocator import return_freed_memory
 from tracelab.errors import UsageError
 from tracelab.paths.chosen_rows import Chosen, Params, choose_rows, is_called, refuse_change
 from tracelab.paths.clocks import refuse_clocks
-from tracelab.paths.columns import NONE, Array, nullable_column, return_freed_memory, text_column
+from tracelab.paths.columns import NONE, Array, nullable_column, text_column
 from tracelab.paths.graph import Graph
 from tracelab.paths.on_time import shorten_late_work
 from tracelab.paths.packing import read_graph

@@ -17,13 +17,13 @@ import numpy as np
 import pyarrow as pa
 
 from tracelab import computations, schema
+from tracelab.allocator import return_freed_memory
 from tracelab.errors import TracelabError, UsageError
 from tracelab.paths.columns import (
     array_memory,
     join_chunks,
     nullable_column,
     number_column,
-    return_freed_memory,
     text_column,
 )
 from tracelab.store import execution, kept_relations, rollups, session, shared_relations

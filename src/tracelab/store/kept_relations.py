@@ -18,7 +18,7 @@ import duckdb
 import pyarrow as pa
 
 from tracelab import schema
-from tracelab.paths.columns import return_freed_memory
+from tracelab.allocator import return_freed_memory
 from tracelab.store import rollups, session
 from tracelab.store.files import is_copy
 
