@@ -227,6 +227,7 @@ _EVENT_WINDOW_BYTES = 1 << 16
 """How much is decoded to check that an event begins at a cut."""
 
 _ANY_BOUNDARY = re.compile(rb'\}[ \t\r\n]*,(?=[ \t\r\n]*\{[ \t\r\n]*")')
+_FIRST_SEPARATOR = re.compile(rb'(\s*,\s*\{\s*")(\w+"\s*:)?')
 _ARRAY_ENDS = re.compile(r"\][ \t\r\n]*")
 
 
@@ -300,22 +301,25 @@ class Chunker:
     def __init__(self, stream: io.RawIOBase, trace: Trace) -> None:
         self._stream, self._trace = stream, trace
         head, position = read_head(stream, trace)
-        self._rest = bytes(head[position:]) if trace.has_events else None
-        self._separator = _learn_separator(head[position : position + _SAMPLE_BYTES])
+        self._rest = bytes(memoryview(head)[position:]) if trace.has_events else None
+        self._separator = _learn_separator(head, skip_space(head, position))
         self._number, self._offset = 0, position
 
     def next_chunk(self, buffer: ChunkBuffer) -> Chunk | None:
-        """Return the next chunk, which lies in this buffer until the next call with it; None behind the last one."""
+        """Return the next chunk, which may lie in this buffer until the next call with it; None behind the last one."""
         if self._rest is None:
             return None
-        filled = searched = len(self._rest)
+        known = self._rest + (more := read_chunk(self._stream, 1))
+        if not more:
+            return self._last_chunk(known)
+        filled = searched = len(known)
         data = buffer.reserve(max(filled + CHUNK_BYTES, _BUFFER_BYTES))
-        data[:filled] = self._rest
+        data[:filled] = known
         while True:
             data = buffer.reserve(max(filled + max(filled, CHUNK_BYTES), _BUFFER_BYTES), filled)
             before, filled = filled, read_into(self._stream, data, filled, max(filled, CHUNK_BYTES))
             if filled == before:
-                return self._last_chunk(data, filled)
+                return self._last_chunk(bytes(data[:filled]))  # parsing overwrites what follows the events
             cut = self._find_cut(data, max(0, searched - _EVENT_WINDOW_BYTES), filled)
             if cut or filled > MAX_EVENT_BYTES:
                 return self._make_chunk(data, cut or filled, filled, is_end_known=bool(cut))
@@ -327,10 +331,9 @@ class Chunker:
         self._number, self._offset = self._number + 1, self._offset + cut
         return chunk
 
-    def _last_chunk(self, data: memoryview, filled: int) -> Chunk:
+    def _last_chunk(self, content: bytes) -> Chunk:
         self._rest = None
-        content = bytes(data[:filled])  # parsing overwrites what follows the events
-        chunk = Chunk(self._number, self._offset, memoryview(content), filled, is_last=True, is_end_known=False)
+        chunk = Chunk(self._number, self._offset, memoryview(content), len(content), is_last=True, is_end_known=False)
         end = _guess_end_of_events(content, array_form=self._trace.array_form)
         if end is None:
             return decode_end(chunk, array_form=self._trace.array_form)
@@ -433,15 +436,18 @@ def _is_event_start(data: memoryview, position: int, filled: int) -> bool:
     return isinstance(value, dict) and ("ph" in value or "ts" in value)
 
 
-def _learn_separator(buffer: bytearray) -> bytes | None:
+def _learn_separator(buffer: bytearray, start: int) -> bytes | None:
     """Return the bytes from the end of the first event to the first key of the second; None where that fails."""
-    start = skip_space(buffer, 0)
-    try:
-        text = buffer[start:].decode("latin-1")
-        _, end = json.JSONDecoder(strict=False).raw_decode(text)
-    except (ValueError, RecursionError):
-        return None
-    match = re.compile(rb'(\s*,\s*\{\s*")(\w+"\s*:)?').match(buffer, start + end)
+    end = None
+    for size in (_EVENT_WINDOW_BYTES, _SAMPLE_BYTES):
+        try:
+            _, end = json.JSONDecoder(strict=False).raw_decode(buffer[start : start + size].decode("latin-1"))
+        except RecursionError:
+            return None
+        except ValueError:
+            continue
+        break
+    match = None if end is None else _FIRST_SEPARATOR.match(buffer, start + end)
     if not match:
         return None
     one_line = b"\n" not in match[1]
