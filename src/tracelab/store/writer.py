@@ -300,10 +300,10 @@ def _join_small(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
     joined: list[pa.Table] = []
     for rows in parts:
         if joined and (rows.schema != joined[0].schema or sum(map(len, joined)) >= _ROW_GROUP):
-            yield pa.concat_tables(joined)
+            yield pa.concat_tables(joined).unify_dictionaries().combine_chunks()
             joined = []
         joined.append(rows)
-    yield pa.concat_tables(joined)
+    yield pa.concat_tables(joined).unify_dictionaries().combine_chunks()
 
 
 class TableWriter:
