@@ -4,11 +4,13 @@ NCCL runs all-to-all, gather and scatter as kernels called SendRecv, and RCCL ca
 range of the process group around the launch, `nccl:all_to_all`, names what was called.
 """
 
+import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tracelab import schema
 from tracelab.readers.kineto.mapper import open_cursor
@@ -78,28 +80,34 @@ def add_range_collectives(files: Sequence[tuple[Sink, int | None]]) -> None:
         paths: dict[str, str] = {}
         sources = {table: _select_rows(con, table, [sink for sink, _ in read], paths) for table in _COLUMNS}
         rows = con.sql(_QUERY.format(**sources), params=paths).to_arrow_table()
-    for number, (sink, pid) in enumerate(read):
-        named = rows.filter(pc.equal(rows.column("file"), number)).drop_columns("file")
-        origin, process = pa.repeat("range", len(named)), pa.repeat(pa.scalar(pid, pa.int64()), len(named))
-        sink.add("collectives", named.append_column("origin", origin).append_column("pid", process))
+    ends = np.searchsorted(rows.column("file").to_numpy(), np.arange(len(read)), side="right").tolist()
+    for (sink, pid), (start, end) in zip(read, itertools.pairwise([0, *ends]), strict=True):
+        if start < end:
+            named = rows.slice(start, end - start).drop_columns("file")
+            origin, process = pa.repeat("range", len(named)), pa.repeat(pa.scalar(pid, pa.int64()), len(named))
+            sink.add("collectives", named.append_column("origin", origin).append_column("pid", process))
 
 
 def _select_rows(con: duckdb.DuckDBPyConnection, table: str, sinks: Sequence[Sink], paths: dict[str, str]) -> str:
     """Return SQL for the rows of a table, where `file` is the number of the sink; adds the path that it reads."""
-    kept: list[pa.Table] = []
+    kept = [schema.BY_NAME[table].arrow.empty_table()]
+    numbers = [0]
     for number, sink in enumerate(sinks):
         if isinstance(sink, BufferedSink):
-            kept += [_number_rows(rows, table, number) for rows in sink.tables.get(table, ())]
+            kept += sink.tables.get(table, ())
+            numbers += [number] * (len(kept) - len(numbers))
         elif path := sink.staged(table):
             assert len(sinks) == 1  # noqa: S101 - only what is kept in memory is read together
             paths[table] = str(path)
             return f"(select 0 as file, * from read_parquet(${table}))"
-    empty = _number_rows(schema.BY_NAME[table].arrow.empty_table(), table, 0)
-    con.register(f"kept_{table}", pa.concat_tables([empty, *kept]))
+    files = np.repeat(np.array(numbers, np.int32), list(map(len, kept)))
+    columns = {name: _join_plain([rows.column(name) for rows in kept]) for name in _COLUMNS[table]}
+    con.register(f"kept_{table}", pa.table({"file": pa.array(files), **columns}))
     return f"kept_{table}"
 
 
-def _number_rows(rows: pa.Table, table: str, number: int) -> pa.Table:
-    """Return the columns that the query reads, and `file`; text is plain, as some parts have dictionaries."""
-    plain = {name: rows.column(name).cast(schema.BY_NAME[table].arrow.field(name).type) for name in _COLUMNS[table]}
-    return pa.table({"file": pa.repeat(pa.scalar(number, pa.int32()), len(rows)), **plain})
+def _join_plain(parts: "Sequence[pa.ChunkedArray[Any]]") -> "pa.ChunkedArray[Any]":
+    """Join parts of a column as those of the first type: where that is text, others may be dictionaries of text."""
+    as_type = parts[0].type
+    chunks = (chunk for part in parts for chunk in part.chunks)
+    return pa.chunked_array([chunk if chunk.type == as_type else chunk.cast(as_type) for chunk in chunks], as_type)
