@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-import os
 import shutil
 import threading
 import time
@@ -281,10 +280,7 @@ def _stage_part(folder: Path, rows: Sequence[Row], known: Mapping[str, Mapping[s
 def seal_part(folder: Path, run: str, sources: Sequence[Mapping[str, Any]]) -> StagedPart:
     """Return a part of the staged files of some sources, which are flushed to disk."""
     label = sources[0]["source"] if len(sources) == 1 else _TOGETHER
-    paths = sorted(folder.glob("*.parquet"))
-    files = _hash_files(paths)
-    for path in paths:
-        store_files.sync_to_disk(path)
+    files = _seal_files(sorted(folder.glob("*.parquet")))
     name = f"{label}-{uuid.uuid4().hex[:12]}"
     return StagedPart(Part.of((run, name), (schema.SCHEMA_VERSION, time.time()), files, sources), folder)
 
@@ -323,16 +319,19 @@ def _delete_unless_held(files: StoreFiles, noted: Mapping[PartKey, Sequence[str]
     return files.delete([key for part, keys in noted.items() if part not in snapshot.parts for key in keys])
 
 
-def _hash_files(paths: Sequence[Path]) -> dict[str, TableFile]:
-    """Return size and hash of `<table>.parquet` files, by table."""
-    sizes = [path.stat().st_size for path in paths]
-    if sum(sizes) < _PARALLEL_BYTES:
-        hashes = list(map(hash_file, paths))
+def _seal_files(paths: Sequence[Path]) -> dict[str, TableFile]:
+    """Flush `<table>.parquet` files to disk; return size and hash of each, by table."""
+    if sum(path.stat().st_size for path in paths) < _PARALLEL_BYTES:
+        files = list(map(_seal_file, paths))
     else:
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            hashes = list(pool.map(hash_file, paths))
-    names = [path.stem for path in paths]
-    return {name: TableFile(size, sha256) for name, size, sha256 in zip(names, sizes, hashes, strict=True)}
+        with ThreadPoolExecutor(len(paths)) as pool:  # the disk flushes together what waits at the same time
+            files = list(pool.map(_seal_file, paths))
+    return {path.stem: file for path, file in zip(paths, files, strict=True)}
+
+
+def _seal_file(path: Path) -> TableFile:
+    store_files.sync_to_disk(path)
+    return TableFile(path.stat().st_size, hash_file(path))
 
 
 def hash_file(path: Path) -> str:

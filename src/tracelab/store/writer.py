@@ -91,7 +91,8 @@ class Sink:
         self._write_queue()
         if self._writers:
             with ThreadPoolExecutor(len(self._writers)) as pool:
-                list(pool.map(TableWriter.close, self._writers.values()))
+                largest_first = sorted(self._writers.values(), key=lambda writer: -writer.queued_bytes)
+                list(pool.map(TableWriter.close, largest_first))
 
     def add(self, table: str, rows: pa.Table) -> None:
         """Write and close rows of a table after `close`, behind those that it has."""
@@ -314,7 +315,7 @@ class TableWriter:
         self._table = table
         self._queue: list[pa.Table] = []
         self._queued_rows = 0
-        self._queued_bytes = 0
+        self.queued_bytes = 0
         self._file: pq.ParquetWriter | None = None
         self._schema: pa.Schema | None = None
         self.rows = 0
@@ -332,8 +333,8 @@ class TableWriter:
         self.rows += rows.num_rows
         self._queue.append(rows)
         self._queued_rows += rows.num_rows
-        self._queued_bytes += rows.nbytes
-        if self._queued_rows >= _ROW_GROUP or self._queued_bytes >= _ROW_GROUP_BYTES:
+        self.queued_bytes += rows.nbytes
+        if self._queued_rows >= _ROW_GROUP or self.queued_bytes >= _ROW_GROUP_BYTES:
             self._flush()
 
     def close(self) -> None:
@@ -360,7 +361,7 @@ class TableWriter:
                 column_encoding={column.name: "DELTA_BINARY_PACKED" for column in columns if column.type == "int64"},
             )
         self._file.write_table(rows, row_group_size=2 * _ROW_GROUP)
-        self._queue, self._queued_rows, self._queued_bytes = [], 0, 0
+        self._queue, self._queued_rows, self.queued_bytes = [], 0, 0
 
 
 def _write_schema(table: schema.Table, arrived: pa.Schema) -> pa.Schema:
