@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from tests.readers.parsing import parse
+from tracelab.readers.kineto import mapper
 from tracelab.readers.kineto.mapper import Mapper, Rows, borrow_connection, category_sql, classify_shapes
 from tracelab.readers.kineto.mapping import ARGUMENT_TYPES, CATEGORY_ALIASES, COUNTERS, KINDS, MAPPINGS
 from tracelab.readers.kineto.parser.compiled_parser import CompiledParser
@@ -72,3 +73,48 @@ def test_rows_keep_the_order_of_events_though_some_columns_are_computed_and_othe
         for column in {"correlation", "external_id", "address"}.intersection(rows.column_names):
             assert rows.column(column).to_pylist() == list(range(2, 100)), column
         assert from_pieces.to_pylist() == rows.to_pylist()
+
+
+@pytest.mark.parametrize("kind", range(len(KINDS)), ids=[f"{kind}-{target.table}" for kind, target in enumerate(KINDS)])
+def test_columns_computed_once_for_each_text_are_those_computed_for_each_event(
+    kind: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = (
+        "Memcpy HtoD (Pinned -> Device)",
+        "Memcpy D2M (DEVICE -> MEMORY)",
+        "Memset (0 -> Device)",
+        "Memset",
+        "",
+        None,
+    )
+    categories = ("cuda_runtime", "CUDA_DRIVER", "memcpy", "", None)
+    events = [
+        json.dumps({key: value for key, value in event.items() if value is not None})
+        for name, cat, args in product(names, categories, ({"correlation": 7}, {"correlation": -1, "bytes": 1}, {}))
+        for event in [{"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": 2, "ts": 3, "dur": 4, "args": args}]
+    ]
+    chunks = [parse(",".join(part), kind_of=lambda shape: kind).tables[kind] for part in (events[:20], events[20:])]
+    found = []
+    for fewest in (0, len(events) + 1):
+        monkeypatch.setattr(mapper, "_MIN_EVENTS_BY_TEXT", fewest)
+        rows = Rows()
+        with borrow_connection() as con:
+            Mapper(con, gpu_pid=1).add_rows(kind, chunks, rows)
+        found.append([(table, part.to_pylist()) for table, part in rows.tables])
+    assert found[0] == found[1]
+
+
+def test_columns_of_texts_and_ids_have_the_values_of_their_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mapper, "_MIN_EVENTS_BY_TEXT", 0)
+    kind = next(at for at, target in enumerate(KINDS) if target.table == "api_calls")
+    calls = [("cuda_driver", 5), ("cuda_runtime", 2**32 - 1), ("hip_runtime", 2**32), ("cuda_driver", -1)]
+    text = ",".join(
+        json.dumps({"ph": "X", "cat": cat, "name": "n", "ts": 1, "args": {"correlation": number}})
+        for cat, number in calls
+    )
+    rows = Rows()
+    with borrow_connection() as con:
+        Mapper(con, gpu_pid=None).add_rows(kind, [parse(text, kind_of=lambda shape: kind).tables[kind]], rows)
+    ((_, found),) = rows.tables
+    assert found.column("api").to_pylist() == ["driver", "runtime", "runtime", "driver"]
+    assert found.column("correlation").to_pylist() == [5, None, 2**32, None]

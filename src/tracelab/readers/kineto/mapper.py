@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import duckdb
 import numpy as np
@@ -40,6 +40,12 @@ _BASE_COLUMNS: dict[str, pa.DataType] = {
     **dict.fromkeys(("pid", "tid", LEFTOVER, SECONDARY_LEFTOVER), pa.string()),
     **dict.fromkeys(("start_ns", "dur_ns"), pa.int64()),
 }
+
+
+_Values: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
+
+_MIN_EVENTS_BY_TEXT = 1 << 13
+"""Planning another query takes longer than computing a text for so many events."""
 
 
 @dataclass
@@ -194,20 +200,43 @@ class Mapper:
 
     def _map_all(self, target: Mapping, present: Collection[str], events: pa.Table) -> pa.Table:
         """Map all events. DuckDB sees only the columns that it computes: the others are the same in events and rows."""
-        taken = _take_columns(target, present, events)
+        columns: dict[str, _Values] = dict(_take_columns(target, present, events))
         rendered = _render_columns(target, present, _quote(LEFTOVER))
-        computed = {name: text for name, text in rendered.items() if name not in taken}
+        if len(events) >= _MIN_EVENTS_BY_TEXT:
+            for text in ("source_cat", "name"):
+                of_text = [name for name in rendered if _depends_on(text, target.columns.get(name), present)]
+                columns |= self._map_texts(
+                    target, {name: rendered[name] for name in of_text}, events.column(text), text
+                )
+        computed = {name: text for name, text in rendered.items() if name not in columns}
         if computed:
             rows = self._query(target.table, computed, "true", ())
-            taken |= {name: rows.column(name) for name in computed}
+            columns |= {name: rows.column(name) for name in computed}
         labels = {label: events.column(label) for label in self._labels}
-        return pa.table({name: taken[name] for name in rendered} | labels)
+        return pa.table({name: columns[name] for name in rendered} | labels)
 
-    def _query(self, table: str, columns: dict[str, str], condition: str, labels: Sequence[str]) -> pa.Table:
-        """Return columns of a table's rows, each computed by SQL over `events`, and the labels."""
+    def _map_texts(
+        self, target: Mapping, rendered: dict[str, str], texts: "pa.ChunkedArray[Any]", name: str
+    ) -> dict[str, _Values]:
+        """Compute columns once for each different text of a column whose chunks share a dictionary."""
+        if not rendered:
+            return {}
+        chunks = [chunk for chunk in texts.chunks if isinstance(chunk, pa.DictionaryArray)]
+        dictionary = chunks[0].dictionary
+        distinct = pa.concat_arrays([dictionary, pa.nulls(1, dictionary.type)])
+        self._connection.register("texts", _add_missing_columns(pa.table({name: distinct})))
+        rows = self._query(target.table, rendered, "true", (), relation="texts")
+        self._connection.unregister("texts")
+        codes = pa.concat_arrays([chunk.indices for chunk in chunks]).fill_null(len(dictionary))
+        return {column: _repeat_values(rows.column(column).combine_chunks(), codes) for column in rendered}
+
+    def _query(
+        self, table: str, columns: dict[str, str], condition: str, labels: Sequence[str], relation: str = "events"
+    ) -> pa.Table:
+        """Return columns of a table's rows, each computed by SQL over a relation of events, and the labels."""
         derived = f"{category_sql('source_cat')} as cat, {self._of_file}"
         selected = ", ".join([_select_list(table, columns), *labels])
-        return self._connection.arrow(f"select {selected} from (select *, {derived} from events where {condition})")
+        return self._connection.arrow(f"select {selected} from (select *, {derived} from {relation} where {condition})")
 
 
 def label_events(events: pa.Table, number: int, gpu_pid: int | None) -> pa.Table:
@@ -293,6 +322,8 @@ def _take_columns(target: Mapping, present: Collection[str], events: pa.Table) -
             taken[name] = pa.chunked_array([null_rows(len(events), as_type)])
         elif sources and len(sources) == 1:
             values = events.column(sources[0])
+            if value.template == mapping.ID_ITSELF and _has_missing_ids(values):
+                continue
             if values.type in (as_type, pa.dictionary(pa.int32(), as_type)):
                 taken[name] = values
     return taken
@@ -300,10 +331,32 @@ def _take_columns(target: Mapping, present: Collection[str], events: pa.Table) -
 
 def _list_sources(value: Value, present: Collection[str]) -> list[str] | None:
     """Return the columns of events of which a value is the first that is not NULL; None where it is computed."""
-    if value.template != mapping.ARGUMENT_ITSELF:
+    if value.template not in (mapping.ARGUMENT_ITSELF, mapping.ID_ITSELF):
         return [value.column] if value.column else None
     keys, _ = value.arguments[0]
     return [mapping.argument_column(key) for key in keys if key in present]
+
+
+def _has_missing_ids(ids: "pa.ChunkedArray[Any]") -> bool:
+    return bool(pc.any(pc.or_(pc.equal(ids, mapping.NO_ID), pc.equal(ids, mapping.NO_ID32))).as_py())
+
+
+def _depends_on(text: str, value: Value | None, present: Collection[str]) -> bool:
+    """Whether a value depends on this column of texts alone."""
+    return (
+        value is not None
+        and value.text == text
+        and not any(key in present for keys, _ in value.arguments for key in keys)
+    )
+
+
+def _repeat_values(values: "pa.Array[Any]", codes: "pa.Array[Any]") -> _Values:
+    """Return the value that each code is the place of; texts as a dictionary."""
+    if not pa.types.is_string(values.type):
+        return values.take(codes)
+    encoded = values.dictionary_encode()
+    assert isinstance(encoded, pa.DictionaryArray)  # noqa: S101 - for the type checker
+    return pa.DictionaryArray.from_arrays(encoded.indices.take(codes), encoded.dictionary)
 
 
 def _select_list(table: str, columns: dict[str, str]) -> str:

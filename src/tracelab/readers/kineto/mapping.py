@@ -33,6 +33,8 @@ class Value:
     arguments: tuple[tuple[tuple[str, ...], str], ...] = ()
     column: str | None = None
     """The column of events that has the values, where its type is that of the table's column."""
+    text: str | None = None
+    """The column of events, `name` or `source_cat`, on which the value alone depends where the arguments have none."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,24 @@ def _text(*keys: str) -> Value:
     return _arg(*keys, kind="VARCHAR")
 
 
-def _id(*keys: str, otherwise: str = "NULL") -> Value:
-    """An id whose -1 or 4294967295 (the unsigned 32-bit -1) means that there is none."""
-    return Value(f"nullif(nullif(coalesce({{0}}, {otherwise}), -1), 4294967295)", ((keys, "BIGINT"),))
+NO_ID, NO_ID32 = -1, 4294967295
+"""The ids that mean that there is none: -1, and the unsigned 32-bit -1."""
+_ID = f"nullif(nullif({{}}, {NO_ID}), {NO_ID32})"
+ID_ITSELF = _ID.format(ARGUMENT_ITSELF)
+"""The template of a column that is an id, or NULL where there is none."""
+
+
+def _id(*keys: str, otherwise: str | None = None) -> Value:
+    template = _ID.format(f"coalesce({ARGUMENT_ITSELF}, {otherwise})") if otherwise else ID_ITSELF
+    return Value(template, ((keys, "BIGINT"),))
+
+
+def _of_category(text: str) -> Value:
+    return Value(text, text="source_cat")
+
+
+def _of_name(text: str) -> Value:
+    return Value(text, text="name")
 
 
 def _sql(text: str) -> Value:
@@ -287,7 +304,7 @@ MAPPINGS: tuple[Mapping, ...] = (
         "ph = 'X' and (ends_with(cat, '_runtime') or ends_with(cat, '_driver'))",
         {
             **_CPU,
-            "api": _sql("case when ends_with(cat, '_driver') then 'driver' else 'runtime' end"),
+            "api": _of_category("case when ends_with(cat, '_driver') then 'driver' else 'runtime' end"),
             **_NAME,
             "correlation": _id("correlation"),
             **_EXTERNAL,
@@ -305,9 +322,10 @@ MAPPINGS: tuple[Mapping, ...] = (
                 f"coalesce(case split_part(name, ' ', 2) {_DIRECTIONS} end, case {{0}} {_DIRECTIONS} end, "
                 f"case split_part(name, ' ', 2) {_XPU_DIRECTIONS} end, 'unknown')",
                 ((("kind",), "VARCHAR"),),
+                text="name",
             ),
-            "src_memory": _sql(f"nullif(split_part({_MEMORIES}, ' -> ', 1), '')"),
-            "dst_memory": _sql(f"nullif(split_part({_MEMORIES}, ' -> ', 2), '')"),
+            "src_memory": _of_name(f"nullif(split_part({_MEMORIES}, ' -> ', 1), '')"),
+            "dst_memory": _of_name(f"nullif(split_part({_MEMORIES}, ' -> ', 2), '')"),
             "src_device": _arg("fromDevice"),
             "dst_device": _arg("toDevice"),
             "size_bytes": _arg("bytes"),
@@ -319,10 +337,10 @@ MAPPINGS: tuple[Mapping, ...] = (
         "cat = 'gpu_memset' and ph = 'X'",
         {
             **_GPU,
-            "memory": _sql(
+            "memory": _of_name(
                 f"nullif(split_part({_MEMORIES}, ' -> ', -1), '')"
             ),  # of an XPU, (0 -> Device) has the value
-            "value": _sql(f"try_cast(nullif(split_part({_MEMORIES}, ' -> ', -2), '') as bigint)"),
+            "value": _of_name(f"try_cast(nullif(split_part({_MEMORIES}, ' -> ', -2), '') as bigint)"),
             "size_bytes": _arg("bytes"),
             **_EXTERNAL,
         },
