@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _ID_COLUMNS = ("pid", "tid")
 
-_MAX_KIND_BYTES = 64 << 20
+_MAX_KIND_BYTES = 16 << 20
 """How much memory queued events of one key may hold before they are mapped."""
 
 _MAX_QUEUED_BYTES = 3 * _MAX_KIND_BYTES

@@ -3,7 +3,7 @@
 import contextlib
 import io
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -247,14 +247,15 @@ def _read_chunks(
     assumptions = reading.assumptions
     pool = ReaderThreads(stream, reading.trace, reading.sink, reading.summary)
     cut_groups = _render_groups(reading.cut_groups)
-    with contextlib.ExitStack() as stack:
-        readers = []
-        for _ in range(threads):
-            connection = stack.enter_context(borrow_connection())
-            mapper = Mapper(connection, assumptions.gpu_pid, cut_groups)
-            chunk_parser = stack.enter_context(borrow_parser())
-            readers.append(
-                ChunkReader(
+
+    def make_readers() -> Iterator[ChunkReader]:
+        missing = threads
+        try:
+            while missing:
+                connection = stack.enter_context(borrow_connection())
+                mapper = Mapper(connection, assumptions.gpu_pid, cut_groups)
+                chunk_parser = stack.enter_context(borrow_parser())
+                reader = ChunkReader(
                     connection,
                     chunk_parser,
                     queue,
@@ -262,8 +263,14 @@ def _read_chunks(
                     base_ns=assumptions.base_ns,
                     check_stop=lambda: progress(0),
                 )
-            )
-        pool.run(readers)
+                missing -= 1
+                yield reader
+        finally:
+            for _ in range(missing):  # the others do not wait for those that could not be made
+                queue.finish_reader()
+
+    with contextlib.ExitStack() as stack:
+        pool.run(make_readers())
 
 
 def _parse_chunk(reader: ChunkReader, chunk: Chunk) -> ParsedChunk | None:
@@ -287,11 +294,15 @@ class ReaderThreads:
         self._chunker_lock, self._summary_lock = threading.Lock(), threading.Lock()
         self._turn, self._turn_changed, self._border = 0, threading.Condition(), CLEAN
 
-    def run(self, readers: list[ChunkReader]) -> None:
-        """Read all chunks, one thread a reader; raise the first failure."""
-        threads = [threading.Thread(target=self._work, args=(reader,), daemon=True) for reader in readers]
-        for thread in threads:
-            thread.start()
+    def run(self, readers: Iterable[ChunkReader]) -> None:
+        """Read all chunks, one thread a reader, which starts as soon as that is made; raise the first failure."""
+        threads: list[threading.Thread] = []
+        try:
+            for reader in readers:
+                threads.append(threading.Thread(target=self._work, args=(reader,), daemon=True))
+                threads[-1].start()
+        except BaseException as error:  # noqa: BLE001 - raised below, once the threads have stopped
+            self._stop(error)
         for thread in threads:
             thread.join()
         if self._failures:
@@ -309,9 +320,12 @@ class ReaderThreads:
             for rows in reader.drain():
                 self._put(rows)
         except BaseException as error:  # noqa: BLE001 - carried to the caller's thread, and raised there
-            self._failures.append(error)
-            with self._turn_changed:
-                self._turn_changed.notify_all()
+            self._stop(error)
+
+    def _stop(self, error: BaseException) -> None:
+        self._failures.append(error)
+        with self._turn_changed:
+            self._turn_changed.notify_all()
 
     def _next_chunk(self, buffer: ChunkBuffer) -> Chunk | None:
         with self._chunker_lock:

@@ -98,10 +98,13 @@ class CompiledParser:
         self._module: Module = WasmModule()
         self._text_address = 0
         self._module.call("reset")
-        for name in mapping.WATCHED_NAMES:
-            self._add("add_watched_name", name)
-        for key, type_name in ARGUMENT_TYPES.items():
-            self._add("add_argument", key, _TYPES[type_name])
+        watched = [name.encode() for name in mapping.WATCHED_NAMES]
+        keys = {key.encode(): _TYPES[type_name] for key, type_name in ARGUMENT_TYPES.items()}
+        self._write_names(b"".join([*watched, *keys]))
+        for name in watched:
+            self._set("add_watched_name", len(name))
+        for key, argument_type in keys.items():
+            self._set("add_argument", len(key), argument_type)
         self._module.call("set_watched_argument", ARGUMENT_NUMBERS[mapping.WATCHED_KEY])
         self._module.call("set_secondary_arguments", _bits(mapping.COLLECTIVE_KEYS))
         for kind in range(COUNTERS + 1):
@@ -139,13 +142,11 @@ class CompiledParser:
         """Return how large its memory has become."""
         return self._module.memory_bytes()
 
-    def _add(self, function: str, name: str, *numbers: int) -> None:
-        content = name.encode()
-        address = self._module.call("reserve_name", len(content))
+    def _write_names(self, names: bytes) -> None:
+        address = self._module.call("reserve_name", len(names))
         if not address:
-            raise TooManyNamesError(f"no space for the name {name!r}")
-        self._module.write(address, content)
-        self._set(function, len(content), *numbers)
+            raise TooManyNamesError(f"no space for names of {len(names):,} bytes")
+        self._module.write(address, names)
 
     def _set(self, function: str, *numbers: int) -> None:
         if not self._module.call(function, *numbers):
@@ -297,7 +298,7 @@ class ColumnReader:
         values, _, offsets, _ = self._buffers[column]
         ends = read_array(self._module, offsets + 4 * self._starts[kind], "u4", count + 1)
         content = self._copy(values + int(ends[0]), int(ends[-1] - ends[0]))
-        return pa.Array.from_buffers(pa.string(), count, [*validity, pa.py_buffer((ends - ends[0]).tobytes()), content])
+        return pa.Array.from_buffers(pa.string(), count, [*validity, pa.py_buffer((ends - ends[0]).data), content])
 
     def _validity(self, kind: int, column: int) -> list[pa.Buffer | None]:
         """Return a bit for each event that has a value; None where all have."""
@@ -308,7 +309,7 @@ class ColumnReader:
         return [self._copy(validity + self._starts[kind] // 8, (count + 7) // 8)]
 
     def _copy(self, address: int, size: int) -> pa.Buffer:
-        return pa.py_buffer(self._module.read(address, size).tobytes())
+        return pa.py_buffer(self._module.read(address, size).copy().data)  # other threads run meanwhile
 
 
 def _address_of(content: Bytes) -> int:
