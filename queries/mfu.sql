@@ -71,66 +71,23 @@
 with pairs as materialized (
     from timed_pairs($run, $ncu)
 ),
-calls as (  -- none in a scope by execution, where kernels count by their own start
-    select run, source, pid, correlation, min(start_ns) as called_ns
-    from unscoped_api_calls
-    where correlation is not null and run in (select run from pairs) and matches(rank, $rank) and not exists (from around_api_calls)
-    group by run, source, pid, correlation
+profiled as materialized (
+    select * replace (row_number() over () as id)  -- a number joins faster than the four columns that an id is made of
+    from ncu_launches
+    where run in (select ncu_run from pairs)
 ),
-left_out as materialized (
-    select run, source, rank, pid, start_ns
-    from left_out_api_calls
-    where start_ns is not null and run in (select run from pairs) and matches(rank, $rank)
+flops as materialized (
+    select id, precision, flop from launch_flop('profiled', $half)
 ),
-marks as materialized (  -- of steps; a scope that leaves out a call within a step, as one of times may, does not have it whole
-    select
-        a.run, a.source, a.rank, a.start_ns, a.end_ns, s.run is not null and coalesce(o.start_ns >= a.end_ns, true) as is_in_scope
-    from unscoped_annotations as a
-    asof left join left_out as o
-        on a.run = o.run and a.source = o.source and a.rank = o.rank and coalesce(a.pid, -1) = coalesce(o.pid, -1)
-        and a.start_ns <= o.start_ns
-    left join (select distinct run, source, rank, pid, tid, name, start_ns, end_ns from annotations where scope = 'cpu') as s
-        on a.run = s.run and a.source = s.source and a.rank = s.rank and a.pid is not distinct from s.pid
-        and a.tid is not distinct from s.tid and a.name = s.name and a.start_ns = s.start_ns and a.end_ns = s.end_ns
-    where
-        a.scope = 'cpu' and regexp_matches(a.name, $step_name) and has_valid_interval(a.start_ns, a.end_ns)
-        and a.run in (select run from pairs) and matches(a.rank, $rank)
+-- /// if from = counters
+marks as materialized (
+    from step_marks('pairs', $rank, $step_name)
 ),
 ranges as (
-    select run, source, rank, min(start_ns) as start_ns, max(end_ns) as end_ns, count(*) as steps
-    from marks
-    where is_in_scope
-    group by run, source, rank
-),
-spans as (  -- steps in the scope with no other step between them have the same number
-    select
-        *,
-        count_if(not is_in_scope) over (
-            partition by run, source, rank order by start_ns, end_ns desc rows unbounded preceding
-        ) as number
-    from marks
-),
-activity as not materialized (  -- one pass finds the windows, and few other uses need rows
-    select run, source, rank, device, start_ns, end_ns
-    from gpu_activity
-    where run in (select run from pairs) and matches(rank, $rank) and matches(device, $device)
-),
-recorded as materialized (
-    select run, source, rank, device, first_ns as start_ns, last_ns as end_ns from lanes('activity')
-),
-widened as not materialized (  -- to the bounds of a scope of times
-    from recorded
-    union all
-    from scope_edge_rows('activity')
+    from scope_step_ranges('marks')
 ),
 timed as not materialized (  -- each use reads only its own columns
-    select k.*, c.called_ns
-    from kernels as k
-    left join calls as c
-        on k.run = c.run and k.source = c.source and k.pid is not distinct from c.pid and k.correlation = c.correlation
-    left join ranges as r on k.run = r.run and k.source = r.source and k.rank = r.rank
-    where k.run in (select run from pairs) and matches(k.rank, $rank) and matches(k.device, $device) and has_valid_interval(k.start_ns, k.end_ns)
-        and (r.run is null or coalesce(c.called_ns, k.start_ns) between r.start_ns and r.end_ns)
+    from kernels_of_steps('pairs', 'ranges', $rank, $device)
 ),
 executions as (
     select
@@ -139,70 +96,6 @@ executions as (
     from timed as k
     join hint_small('pairs') as p on k.run = p.run
     where $from = 'counters'
-),
-scope_spans as materialized (  -- these are one, with the time between them
-    select
-        run, source, rank,
-        min(start_ns) as start_ns,
-        max(end_ns) as end_ns,
-        count(*) over (partition by run, source, rank) as spans
-    from spans
-    where is_in_scope
-    group by run, source, rank, number
-),
-several_spans as (
-    from scope_spans where spans > 1
-),
-launched as materialized (
-    select run, source, rank, device, end_ns, coalesce(called_ns, start_ns) as at_ns
-    from timed
-    semi join scope_spans using (run, source, rank)
-),
-ends as (  -- of the kernels that each span launched; an asof join sorts them, which one span for all needs not
-    select k.run, k.source, k.rank, k.device, s.start_ns, max(k.end_ns) as end_ns
-    from launched as k
-    join scope_spans as s on k.run = s.run and k.source = s.source and k.rank = s.rank and k.at_ns >= s.start_ns
-    where s.spans = 1
-    group by k.run, k.source, k.rank, k.device, s.start_ns
-    union all
-    select k.run, k.source, k.rank, k.device, s.start_ns, max(k.end_ns) as end_ns
-    from (from launched semi join several_spans using (run, source, rank)) as k
-    asof join several_spans as s on k.run = s.run and k.source = s.source and k.rank = s.rank and k.at_ns >= s.start_ns
-    group by k.run, k.source, k.rank, k.device, s.start_ns
-),
-pieces as materialized (  -- of the time; without steps the window of each source
-    select w.run, s.source, w.rank, w.device, s.start_ns, greatest(s.end_ns, e.end_ns) as end_ns
-    from (select distinct run, rank, device from recorded) as w
-    join scope_spans as s on w.run = s.run and w.rank = s.rank
-    left join ends as e
-        on s.run = e.run and s.source = e.source and s.rank = e.rank and w.device = e.device and s.start_ns = e.start_ns
-    union all
-    select run, source, rank, device, first_ns, last_ns from lanes('widened') anti join ranges using (run, rank)
-),
-others as materialized (
-    select run, source, rank, device, start_ns, end_ns
-    from out_of_scope_activity
-    where run in (select run from pairs) and matches(rank, $rank) and matches(device, $device)
-        and (run, source, rank, device) in (select (run, source, rank, device) from activity)
-),
-running as (  -- mostly none: then nothing is swept
-    from activity semi join others using (run, source, rank)
-),
-times as (
-    select
-        w.run, w.rank, w.device, w.a_ns + w.ab_ns + w.abc_ns as window_ns,
-        coalesce($step_count, as_bigint(sum(r.steps))) as steps
-    from regions('pieces', 'running', 'others') as w
-    left join ranges as r on w.run = r.run and w.rank = r.rank
-    group by w.run, w.rank, w.device, w.a_ns + w.ab_ns + w.abc_ns
-),
-profiled as materialized (
-    select * replace (row_number() over () as id)  -- a number joins faster than the four columns that an id is made of
-    from ncu_launches
-    where run in (select ncu_run from pairs)
-),
-flops as materialized (
-    select id, precision, flop from launch_flop('profiled', $half)
 ),
 matches as materialized (
     from match_launches('executions', 'profiled')
@@ -213,37 +106,32 @@ found as materialized (
     join classify('matches') as c on m.name is not distinct from c.name
     left join flops as f on m.id = f.id and f.precision = 'all' and m.match in ('exact', 'periodic', 'shape')
 ),
+-- /// end
 -- /// if from = shapes
-timed_ops as not materialized (
-    select o.*
-    from scope_ops($run, $rank) as o
-    left join ranges as r on o.run = r.run and o.source = r.source and o.rank = r.rank
-    where $from = 'shapes'
-        and (r.run is null or o.start_ns between r.start_ns and r.end_ns or exists (from around_api_calls))
-),
-compute_rows as materialized (
-    select
-        row_number() over () as id, k.run, k.source, k.rank, k.pid, k.device, k.correlation, k.external_id, k.start_ns,
-        k.dur_ns as gpu_ns, 'kernel' as kind, k.name
-    from timed as k
-    join classify('timed') as c on k.name is not distinct from c.name
-    where $from = 'shapes' and c.class <> 'communication'
-),
-api as not materialized (
-    from filtered_calls($run, $rank) where $from = 'shapes'
-),
-replayed as materialized (
-    from known_replays($run, $rank, null)
-    semi join timed using (run, source, rank, device, correlation)
-    where $from = 'shapes'
-),
-costs as materialized (
-    select run, rank, device, precision, flop * calls as flop, gpu_ns
-    from all_op_costs('timed_ops', 'compute_rows', 'api', 'replayed')
-    where gpu_rows > 0
+by_precision as not materialized (
+    from shape_flops where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
 -- /// end
+times as (
+    select run, rank, device, window_ns, coalesce($step_count, steps) as steps
+    from (
+        select null as run, null as rank, null as device, null as window_ns, null as steps where false
+        -- /// if from = counters
+        union all
+        from step_windows('pairs', 'marks', 'ranges', 'timed', $rank, $device) where $from = 'counters'
+        -- /// end
+        -- /// if from = shapes
+        union all
+        select distinct run, rank, device, window_ns, steps from by_precision where $from = 'shapes'
+        -- /// end
+    )
+),
 sums as (
+    select
+        null as run, null as rank, null as device, null::varchar as ncu_run, null as kernel_ns, null as matched_ns, null as flop
+    where false
+    -- /// if from = counters
+    union all
     select
         run, rank, device,
         any_value(ncu_run) as ncu_run,
@@ -252,28 +140,30 @@ sums as (
         sum(flop) as flop
     from found
     group by run, rank, device
+    -- /// end
     -- /// if from = shapes
     union all
-    select
-        run, rank, device, null, sum(gpu_ns), coalesce(sum(gpu_ns) filter (flop is not null), 0), sum(flop)
-    from costs
+    select run, rank, device, null, sum(kernel_ns), coalesce(sum(matched_ns), 0), sum(flop)
+    from by_precision
+    where kernel_ns is not null and $from = 'shapes'
     group by run, rank, device
     -- /// end
 ),
 dominant as (
     select run, rank, device, arg_max(precision, (flop, precision)) as precision
     from (
+        select null as run, null as rank, null as device, null as precision, null as flop where false
+        -- /// if from = counters
+        union all
         select m.run, m.rank, m.device, f.precision, sum(f.flop * m.executions) as flop
         from found as m
         join flops as f on m.id = f.id
         where m.flop is not null and f.precision <> 'all' and f.flop > 0
         group by m.run, m.rank, m.device, f.precision
+        -- /// end
         -- /// if from = shapes
         union all
-        select run, rank, device, precision, sum(flop)
-        from costs
-        where precision is not null and flop > 0
-        group by run, rank, device, precision
+        select run, rank, device, precision, flop from by_precision where precision is not null and flop > 0 and $from = 'shapes'
         -- /// end
     )
     group by run, rank, device

@@ -40,77 +40,16 @@
 -- text = "[{where}: ]{op}[, of the backward of {forward_op},] launches {kernel}, which takes {dur_ns of kernel_sum_ns} of the kernel time."
 -- advice = "Look at the shapes and the precision that go into the op: lower precision, another memory layout, or `torch.compile` select another kernel."
 -- ///
-with executions as not materialized (
-    select
-        run, source, rank, pid, device, name, correlation, external_id, graph_node, start_ns, end_ns, stream,
-        case when has_valid_interval(start_ns, end_ns) then dur_ns else 0 end as dur_ns
-    from kernels
-    where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
+with sums as not materialized (
+    from op_kernel_times where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
-kinds as materialized (
-    from kernel_kinds('executions')
-),
-works as materialized (
-    from works_of_kinds('executions', 'kinds')
-),
-launched as not materialized (
-    from launched_works('works', 'kinds')
-),
-api as not materialized (
-    from filtered_calls($run, $rank)
-),
-replayed as materialized (
-    from known_replays($run, $rank, $captures_from)
-),
-host_ops as materialized (
-    from surrounding_ops($run, $rank, 'replayed')
-),
-points as materialized (
-    from linked_points('launched', 'api', 'host_ops', 'replayed')
-),
-called_points as not materialized (
-    from points where op is null
-),
-found_ops as (
-    select id, parent as op, true as by_launch
-    from innermost('host_ops', 'called_points')
-    union all
-    select id, op, false from points where op is not null
-),
-found_forward as (
-    select i.id, f.name as forward_op
-    from innermost_backward('host_ops', 'points') as i
-    left join forward_ops('host_ops') as b on i.op = b.id
-    left join host_ops as f on b.forward = f.id
-),
-found as (
-    select
-        w.kind, o.name as op, f.forward_op,
-        count(*) as calls,
-        sum(w.dur_ns) as dur_ns,
-        count(f.id) as backward_calls,
-        count(*) filter (p.by_launch) as by_launch,
-        count(*) filter (not p.by_launch) as by_external_id
-    from works as w
-    left join found_ops as p using (id)
-    left join host_ops as o on p.op = o.id
-    left join found_forward as f on w.id = f.id
-    group by w.kind, o.name, f.forward_op
-),
-sums as (
-    select
-        k.run, k.rank, k.device, f.op, f.forward_op, k.name as kernel,
-        sum(f.calls) as calls,
-        sum(f.dur_ns) as dur_ns,
-        sum(f.backward_calls) as backward_calls,
-        sum(f.by_launch) as by_launch,
-        sum(f.by_external_id) as by_external_id
-    from found as f
-    join kinds as k using (kind)
-    group by k.run, k.rank, k.device, f.op, f.forward_op, k.name
+totals as (
+    select run, rank, device, sum(dur_ns) as kernel_sum_ns from sums group by run, rank, device
 ),
 shares as (
-    select *, sum(dur_ns) over (partition by run, rank, device) as kernel_sum_ns from sums
+    select s.*, t.kernel_sum_ns
+    from sums as s
+    join totals as t on s.run = t.run and s.rank = t.rank and s.device is not distinct from t.device
 )
 select
     run, rank, device, op, forward_op, kernel,

@@ -66,19 +66,9 @@ where known
 union all
 from query_table(returned);
 
--- nesting(relation): every has_valid_interval() row with its parent, the innermost row that holds it on its thread (NULL:
--- none does), its depth, from 1, and the number of its thread. A row that begins inside another and ends after it `crosses`:
--- it has neither parent nor depth and holds nothing, as if it ran elsewhere. Only trees in which a row crosses are looked
--- at twice.
-create or replace macro nesting(relation) as table
-with _threaded as materialized (
-    select thread, id, start_ns, end_ns
-    from query_table(relation) as r
-    join threads(relation) as t
-        on r.run = t.run and r.source = t.source and r.pid is not distinct from t.pid and r.tid is not distinct from t.tid
-    where has_valid_interval(start_ns, end_ns)
-),
-_opened as materialized (from nesting_starts('_threaded')),
+-- thread_nesting(relation): nesting() of has_valid_interval() rows with the number of their thread: thread, id, start_ns, end_ns.
+create or replace macro thread_nesting(relation) as table
+with _opened as materialized (from nesting_starts(relation)),
 _returned as materialized (from resumed_parents('_opened')),
 _stacked as not materialized (from call_stacks('_opened', '_returned')),
 _damaged as materialized (select distinct tree from _stacked where crosses),
@@ -108,6 +98,20 @@ union all
 select thread, id, start_ns, end_ns, parent, depth, false from call_stacks('_opened_again', '_returned_again')
 union all
 select thread, id, start_ns, end_ns, null, null, true from _crossing;
+
+-- nesting(relation): every has_valid_interval() row with its parent, the innermost row that holds it on its thread (NULL:
+-- none does), its depth, from 1, and the number of its thread. A row that begins inside another and ends after it `crosses`:
+-- it has neither parent nor depth and holds nothing, as if it ran elsewhere. Only trees in which a row crosses are looked
+-- at twice.
+create or replace macro nesting(relation) as table
+with _threaded as materialized (
+    select thread, id, start_ns, end_ns
+    from query_table(relation) as r
+    join threads(relation) as t
+        on r.run = t.run and r.source = t.source and r.pid is not distinct from t.pid and r.tid is not distinct from t.tid
+    where has_valid_interval(start_ns, end_ns)
+)
+from thread_nesting('_threaded');
 
 -- innermost_nested(nest, relation, points): innermost() of a relation whose nesting() is at hand.
 create or replace macro innermost_nested(nest, relation, points) as table
@@ -141,33 +145,75 @@ create or replace macro innermost(relation, points) as table
 with _nest as materialized (from nesting(relation))
 from innermost_nested('_nest', relation, points);
 
+-- thread_innermost(relation, points): innermost() of rows (thread, id, start_ns, end_ns) and points (thread, id, at_ns) with the
+-- number of their thread. Both are nested together, a point as a row without duration: faster than innermost() where most rows
+-- hold a point. Ids are from -2^62 to below 2^62: one bit more states which of both a row is.
+create or replace macro thread_innermost(relation, points) as table
+with _rows_and_points as materialized (
+    select thread, id * 2 as id, start_ns, end_ns from query_table(relation) where has_valid_interval(start_ns, end_ns)
+    union all
+    select thread, id * 2 + 1, at_ns, at_ns from query_table(points) where has_valid_interval(at_ns, at_ns)
+)
+select id >> 1 as id, parent >> 1 as parent from thread_nesting('_rows_and_points') where id & 1 = 1 and parent is not null;
+
+-- lane_outermost(relation): the has_valid_interval() rows (lane, id, start_ns, end_ns) that lie in no other row of their lane. The
+-- running maximum holds lane and end in one number, so that it starts anew with each lane.
+create or replace macro lane_outermost(relation) as table
+with _ordered as (
+    select lane, id, start_ns, end_ns, (lane::hugeint << 64) + end_ns as reach
+    from (
+        select lane, start_ns, end_ns, id
+        from query_table(relation)
+        where has_valid_interval(start_ns, end_ns)
+        order by lane, start_ns, end_ns desc, id
+    )
+),
+_reached as (
+    select *, max(reach) over (rows between unbounded preceding and current row) as highest from _ordered
+)
+select lane, id, start_ns, end_ns
+from (select *, lag(highest) over () as before from _reached)
+where before is null or before < reach + (start_ns = end_ns)::integer;
+
 -- outermost(relation): the ids of the has_valid_interval() rows that lie in no other row of the same `part` (of any type)
--- on their thread; a recursive call is in the call that began it. The running maximum holds part and end in one number, so
--- that it starts anew with each part.
+-- on their thread; a recursive call is in the call that began it.
 create or replace macro outermost(relation) as table
 with _parts as materialized (
-    select (row_number() over (order by run, source, pid, tid, part))::integer as place, run, source, pid, tid, part
+    select (row_number() over (order by run, source, pid, tid, part))::integer as lane, run, source, pid, tid, part
     from (select distinct run, source, pid, tid, part from query_table(relation))
 ),
 _rows as (
-    select place, start_ns, end_ns, id
+    select p.lane, r.id, r.start_ns, r.end_ns
     from query_table(relation) as r
     join _parts as p
         on r.run = p.run and r.source = p.source and r.pid is not distinct from p.pid and r.tid is not distinct from p.tid
         and r.part is not distinct from p.part
-    where has_valid_interval(start_ns, end_ns)
-),
-_ordered as (
-    select id, start_ns = end_ns as is_point, (place::hugeint << 64) + end_ns as reach
-    from (select place, start_ns, end_ns, id from _rows order by place, start_ns, end_ns desc, id)
-),
-_reached as (
-    select id, is_point, reach, max(reach) over (rows between unbounded preceding and current row) as highest
-    from _ordered
 )
-select id
-from (select id, is_point, reach, lag(highest) over () as before from _reached)
-where before is null or before < reach + is_point::integer;
+select id from lane_outermost('_rows');
+
+-- lane_summed_within(ranges, points): summed_within() of has_valid_interval() ranges (lane, id, start_ns, end_ns) and points (lane,
+-- at_ns, gpu_ns, gpu_rows) that count in the same lane. A row is one lane and id; ranges with the same id are added up.
+create or replace macro lane_summed_within(ranges, points) as table
+with _instants as (
+    select lane, start_ns as at_ns, false as is_point, id, -1 as sign, 0::bigint as gpu_ns, 0::bigint as gpu_rows
+    from query_table(ranges)
+    union all
+    select lane, end_ns, false, id, 1, 0, 0 from query_table(ranges)
+    union all
+    select lane, at_ns, true, null, null, gpu_ns, gpu_rows from query_table(points)
+),
+_readings as (  -- a point counts from just behind its instant on
+    select
+        id, lane, sign,
+        sum(gpu_ns) over so_far as gpu_ns,
+        sum(gpu_rows) over so_far as gpu_rows
+    from (select lane, at_ns, is_point, id, sign, gpu_ns, gpu_rows from _instants order by lane, at_ns, is_point)
+    window so_far as (rows between unbounded preceding and current row)
+)
+select lane, id, sum(sign * gpu_ns) as gpu_ns, sum(sign * gpu_rows) as gpu_rows
+from _readings
+where id is not null
+group by lane, id;
 
 -- summed_within(ranges, points): what lies in each range (run, source, pid, tid, id, start_ns, end_ns) of the points (run,
 -- source, pid, tid, at_ns, device, gpu_ns, gpu_rows) of its thread. A row is one has_valid_interval() range and device that
@@ -179,38 +225,21 @@ with _lanes as materialized (
     from (select distinct run, source, pid, tid, device from query_table(points))
 ),
 _ranges as (
-    select id, lane, start_ns, end_ns
+    select lane, id, start_ns, end_ns
     from query_table(ranges) as r
     join _lanes as l
         on r.run = l.run and r.source = l.source and r.pid is not distinct from l.pid and r.tid is not distinct from l.tid
     where has_valid_interval(start_ns, end_ns)
 ),
-_instants as (
-    select lane, start_ns as at_ns, false as is_point, id, -1 as sign, 0::bigint as gpu_ns, 0::bigint as gpu_rows from _ranges
-    union all
-    select lane, end_ns, false, id, 1, 0, 0 from _ranges
-    union all
-    select lane, at_ns, true, null, null, gpu_ns, gpu_rows
+_points as (
+    select lane, at_ns, gpu_ns, gpu_rows
     from query_table(points) as p
     join _lanes as l
         on p.run = l.run and p.source = l.source and p.pid is not distinct from l.pid
         and p.tid is not distinct from l.tid and p.device is not distinct from l.device
-),
-_readings as (  -- a point counts from just behind its instant on
-    select
-        id, lane, sign,
-        sum(gpu_ns) over so_far as gpu_ns,
-        sum(gpu_rows) over so_far as gpu_rows
-    from (select lane, at_ns, is_point, id, sign, gpu_ns, gpu_rows from _instants order by lane, at_ns, is_point)
-    window so_far as (rows between unbounded preceding and current row)
 )
 select s.id, l.device, s.gpu_ns, s.gpu_rows
-from (
-    select id, lane, sum(sign * gpu_ns) as gpu_ns, sum(sign * gpu_rows) as gpu_rows
-    from _readings
-    where id is not null
-    group by id, lane
-) as s
+from lane_summed_within('_ranges', '_points') as s
 join _lanes as l using (lane);
 
 -- launching_ops(points, ops): the op that launched each row of with_calls(), whose id and external_id it has: of a relation

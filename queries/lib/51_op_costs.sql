@@ -40,42 +40,48 @@ _op_described as not materialized (  -- what an op without a formula takes does 
     from query_table(executions) as e
     join hint_small('_op_names') as n on e.name is not distinct from n.name
 ),
+_op_threads as materialized (
+    from threads(executions)
+),
 _op_kinds as materialized (
-    select row_number() over () as kind, run, source, rank, pid, tid, name, rule, shapes, types, argument_values
+    select row_number() over () as kind, e.*, t.thread
     from (
         select run, source, rank, pid, tid, name, rule, shapes, types, argument_values
         from _op_described
         group by all
         having count(*) > 0  -- always so; but DuckDB then takes the kinds for few, and builds no hash table on the calls
-    )
+    ) as e
+    join hint_small('_op_threads') as t
+        on e.run = t.run and e.source = t.source and e.pid is not distinct from t.pid and e.tid is not distinct from t.tid
 ),
-_op_numbered_calls as materialized (  -- the last 31 bits of a call's id are its kind, those before its place in the trace
-    select (e.place << 31) + k.kind as id, e.start_ns, e.end_ns, e.external_id
+_op_calls as materialized (  -- the last 31 bits of a call's id are its kind, those before its place in the trace
+    select
+        (e.place << 31) + k.kind as id, k.thread, k.rule is not null as has_formula, e.start_ns, e.end_ns, e.external_id
     from (select *, row_number() over () as place from _op_described) as e
     join _op_kinds as k
         on e.run = k.run and e.source = k.source and e.rank = k.rank and e.pid is not distinct from k.pid
         and e.tid is not distinct from k.tid and e.name is not distinct from k.name and e.shapes is not distinct from k.shapes
         and e.types is not distinct from k.types and e.argument_values is not distinct from k.argument_values
 ),
-_op_calls as not materialized (
-    select c.id, k.run, k.source, k.pid, k.tid, k.rule is not null as part, c.start_ns, c.end_ns, c.external_id
-    from _op_numbered_calls as c
-    join _op_kinds as k on c.id & 2147483647 = k.kind
+_op_named_calls as not materialized (
+    select c.id, t.run, t.source, t.pid, t.tid, c.start_ns, c.external_id
+    from _op_calls as c
+    join hint_small('_op_threads') as t using (thread)
 ),
-_op_calls_with_formula as not materialized (
-    from _op_calls where part
-),
-_op_outer_ids as materialized (
-    from outermost('_op_calls_with_formula')
+_op_with_formula as not materialized (
+    select thread as lane, id, start_ns, end_ns from _op_calls where has_formula
 ),
 _op_counted_calls as materialized (
-    select * from _op_calls_with_formula where id in (from _op_outer_ids)
+    select lane as thread, id, start_ns, end_ns from lane_outermost('_op_with_formula')
 ),
 _op_points as materialized (
-    from launch_points(activity, calls, '_op_calls')
+    select p.id, t.thread, p.at_ns, p.op
+    from launch_points(activity, calls, '_op_named_calls') as p
+    join hint_small('_op_threads') as t
+        on p.run = t.run and p.source = t.source and p.pid is not distinct from t.pid and p.tid is not distinct from t.tid
 ),
 _op_in_counted as materialized (
-    from innermost('_op_counted_calls', '_op_points')
+    from thread_innermost('_op_counted_calls', '_op_points')
 ),
 _op_other_points as materialized (
     from _op_points where id not in (select id from _op_in_counted)
@@ -83,7 +89,7 @@ _op_other_points as materialized (
 _op_in_others as (
     select p.id, coalesce(i.parent, p.op) as parent
     from _op_other_points as p
-    left join innermost('_op_calls', '_op_other_points') as i on p.id = i.id
+    left join thread_innermost('_op_calls', '_op_other_points') as i on p.id = i.id
 ),
 _op_launchers as (
     from _op_in_counted union all from _op_in_others where parent is not null
@@ -116,15 +122,19 @@ _op_by_kind as (
     full join _op_by_call as b on c.id = b.id
     group by coalesce(c.id, b.id) & 2147483647, b.device
 ),
+_op_texts as materialized (  -- what formulas read: the ops of a thousand ranks take the same
+    select row_number() over () as text, run, name, rule, shapes, types, argument_values
+    from (select distinct run, name, rule, shapes, types, argument_values from _op_kinds)
+),
 _op_arguments as materialized (  -- columns of their own: a macro repeats an expression that it takes at each use
     select
-        kind, run, rank, name, rule, shapes, types,
+        text, run, name, rule, shapes, types, argument_values,
         case when shapes not like '%-%' then recorded_arguments(shapes) end as listed,  -- no size is below 0
         recorded_sizes(listed) as s,
         try(recorded_counts(listed)) as n,
         recorded_type_bytes(types) as z,
         recorded_texts(argument_values) as c
-    from _op_kinds
+    from _op_texts
 ),
 _op_gradients as materialized (  -- of backward convolutions and the ops inside, old torch records sizes alone
     select distinct a.run, f.formula, a.s, a.n
@@ -150,7 +160,7 @@ _op_requests as (  -- which gradients are computed: of the sizes of an op there 
 ),
 _op_costs as not materialized (
     select
-        kind, a.run, rank, name, rule, shapes, types,
+        text, a.run, name, rule, shapes, types, argument_values,
         {'outputs': o.outputs, 'gradients': g.gradients} as r,
         try(case when listed is not null then formula_flop(rule, a.s, n, z, c, r) end) as computed_flop,
         try(case when listed is not null then formula_bytes(rule, a.s, n, z, c, r) end) as computed_bytes
@@ -165,22 +175,48 @@ _op_believable_costs as materialized (  -- only damaged sizes and numbers reach 
         case when computed_bytes between 0 and 4611686018427387904 then computed_bytes end as least_bytes
     from _op_costs
 ),
+_op_numbered_costs as materialized (
+    select *, dense_rank() over (order by run, name, shapes, types, rule, flop, least_bytes) as cost from _op_believable_costs
+),
+_op_costs_of_kinds as materialized (  -- `cost` has one number where all columns of the answer are the same
+    select k.kind, k.rank, b.cost
+    from _op_kinds as k
+    join hint_small('_op_numbered_costs') as b
+        on k.run = b.run and k.name is not distinct from b.name and k.rule is not distinct from b.rule
+        and k.shapes is not distinct from b.shapes and k.types is not distinct from b.types
+        and k.argument_values is not distinct from b.argument_values
+),
 _op_durations as (
-    select c.id & 2147483647 as kind, b.device, sum(case when has_valid_interval(c.start_ns, c.end_ns) then c.end_ns - c.start_ns end) as op_ns
-    from _op_numbered_calls as c
+    select
+        c.id & 2147483647 as kind, b.device,
+        sum(case when has_valid_interval(c.start_ns, c.end_ns) then c.end_ns - c.start_ns end) as op_ns
+    from _op_calls as c
     left join _op_by_call as b on c.id = b.id
-    where c.id in (from _op_outer_ids) or b.id is not null
+    where c.id in (select id from _op_counted_calls) or b.id is not null
     group by c.id & 2147483647, b.device
 ),
-_op_summed as (
+_op_sums as (
     select
-        c.run, c.rank, b.device, c.name as op, c.shapes, c.types, c.rule, c.flop, c.least_bytes,
+        c.cost, c.rank, b.device,
         sum(b.calls) as calls, sum(d.op_ns) as op_ns, sum(b.gpu_ns) as gpu_ns, sum(b.busy_ns) as busy_ns,
         sum(b.gpu_rows) as gpu_rows, sum(b.bus_ns) as bus_ns
     from _op_by_kind as b
-    join _op_believable_costs as c on b.kind = c.kind
+    join _op_costs_of_kinds as c on b.kind = c.kind
     left join _op_durations as d on b.kind = d.kind and b.device is not distinct from d.device
-    group by c.run, c.rank, b.device, c.name, c.shapes, c.types, c.rule, c.flop, c.least_bytes
+    group by c.cost, c.rank, b.device
+),
+_op_cost_names as materialized (
+    select cost, any_value(run) as run, any_value(name) as name, any_value(shapes) as shapes, any_value(types) as types,
+        any_value(rule) as rule, any_value(flop) as flop, any_value(least_bytes) as least_bytes
+    from _op_numbered_costs
+    group by cost
+),
+_op_summed as (
+    select
+        c.run, s.rank, s.device, c.name as op, c.shapes, c.types, c.rule, c.flop, c.least_bytes,
+        s.calls, s.op_ns, s.gpu_ns, s.busy_ns, s.gpu_rows, s.bus_ns
+    from _op_sums as s
+    join hint_small('_op_cost_names') as c using (cost)
     union all
     select run, rank, device, null, null, null, null, null, null, 0, null, sum(gpu_ns), null, count(*), null
     from query_table(activity)

@@ -268,7 +268,7 @@ _all_executions as not materialized (
     union all by name
     from _unit_ops
 ),
-_all_activity as materialized (
+_all_activity as not materialized (  -- each use reads only its own columns
     select id, run, source, rank, pid, device, name, kind, correlation, external_id, start_ns, gpu_ns
     from query_table(activity) as a
     where kind <> 'kernel' or not exists (

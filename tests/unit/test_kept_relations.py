@@ -287,6 +287,9 @@ def test_causes_are_kept_for_the_usual_parameters_alone(tmp_path: Path, computed
         ("launch_latency/queue", "launch_times"),
         ("kernel_concurrency/equal_timestamps", "concurrent_times"),
         ("role_overlap/described_and_guessed", "role_times"),
+        ("op_kernels/forward_and_backward", "op_kernel_times"),
+        ("op_summary/gpu_by_launch", "op_times"),
+        ("mfu/flop_of_shapes", "shape_flops"),
     ],
 )
 def test_a_kept_answer_is_the_computed_one(
@@ -294,9 +297,11 @@ def test_a_kept_answer_is_the_computed_one(
 ) -> None:
     store = build_store(tmp_path / "lab", cases.tables(cases.FOLDER / case), trace_bytes=None)
 
+    chosen = {"from": "shapes"} if relation == "shape_flops" else {}
+
     def ask(**params: int) -> tuple[object, object]:
         with session.connect(store) as con:
-            rows = execute.run(con, library.find(Path(case).parent.name), params)
+            rows = execute.run(con, library.find(Path(case).parent.name), {**chosen, **params})
         return rows.schema.remove_metadata(), rows.to_pylist()
 
     monkeypatch.setattr(shared_relations, "LEAST_KEPT_ROWS", 10**6)
@@ -306,3 +311,23 @@ def test_a_kept_answer_is_the_computed_one(
     assert ask() == ask() == expected
     assert ask(rank=0) == of_rank
     assert computed.count(relation) == 1
+
+
+def test_what_reads_captures_of_other_runs_is_kept_by_sessions_of_one_run(
+    tmp_path: Path, computed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_relations, "LEAST_KEPT_ROWS", 1)
+    recorded = cases.tables(cases.FOLDER / "op_kernels/forward_and_backward")
+
+    def ask(*runs: str) -> list[dict[str, object]]:
+        tables = {
+            name: [{**row, "run": run, "source": run} for run in runs for row in recorded[name]]
+            for name in ("kernels", "ops", "api_calls")
+        }
+        with session.connect(build_store(tmp_path / "".join(runs), tables, trace_bytes=None)) as con:
+            return execute.run(con, library.find("op_kernels"), {"run": "a"}).to_pylist()
+
+    of_two = ask("a", "b")
+    assert computed == []
+    assert ask("a") == of_two
+    assert computed == ["op_kernel_times"]

@@ -124,7 +124,15 @@ def test_no_query_or_macro_calls_a_part_of_its_own_as_a_shared_relation() -> Non
 def test_a_relation_of_one_query_is_named_by_one_query_and_nothing_else() -> None:
     texts = {path: path.read_text(encoding="utf-8") for path in QUERIES.rglob("*.sql")}
     of_one = shared_relations._relations_of_one_query()
-    assert {"copy_times", "device_states", "idle_times", "launch_times", "recoverable_times", "role_times"} <= of_one
+    assert {
+        "copy_times",
+        "device_states",
+        "idle_times",
+        "launch_times",
+        "op_times",
+        "recoverable_times",
+        "role_times",
+    } <= of_one
     for name in of_one:
         named_by = [path for path, text in texts.items() if re.search(rf"\b{name}\b", text)]
         assert [path.parent for path in named_by] == [QUERIES], name

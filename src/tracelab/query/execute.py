@@ -117,7 +117,8 @@ def _keeps_own(
     if not shared_relations.has_many_rows(con, None if run is None else str(run)):
         return False  # and the modules that keep relations need not be imported
     kept = open_kept()
-    return kept is not None and (run is not None or len(kept.keys) == 1)
+    is_of_one = run is not None and not shared_relations.reads_other_runs(sql)
+    return kept is not None and (is_of_one or len(kept.keys) == 1)
 
 
 def _explain_empty(
@@ -146,12 +147,18 @@ def referenced_sql(query: Query, values: Mapping[str, Value] | None = None) -> s
     """All names that `run` needs in a session: those of the SQL with these values, and of the tables that it checks."""
     of_cpu = ("ops", "gpu_activity") if query.on_cpu else ()
     if values is None:
-        return "\n".join((query.sql, *query.needs, *of_cpu, "sources", "summaries"))
+        return "\n".join((query.sql, *query.needs, *of_cpu, *_counted(query.sql), "sources", "summaries"))
     bound = bind(query, values)
     hints = (hint.when for hint in query.hints)
     others = (table for param in query.params for tables in param.needs.values() for table in tables)
     needed = (*needed_tables(query, bound), *others)
-    return "\n".join((prune_blocks(query.sql, bound), *hints, *needed, *of_cpu, "sources", "summaries"))
+    sql = prune_blocks(query.sql, bound)
+    return "\n".join((sql, *hints, *needed, *of_cpu, *_counted(sql), "sources", "summaries"))
+
+
+def _counted(sql: str) -> tuple[str, ...]:
+    """Return the view whose rows decide whether a store keeps the relations that only this query names."""
+    return (shared_relations.ACTIVITY,) if shared_relations.names_own(sql) else ()
 
 
 def read_runs(query: Query, values: Mapping[str, Value]) -> list[str] | None:

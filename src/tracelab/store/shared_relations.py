@@ -33,12 +33,16 @@ LEAST_KEPT_ROWS = 50_000
 
 _LEAST_ENCODED_ROWS = 100_000
 
-_ACTIVITY = "gpu_activity"
-_COUNTED = (_ACTIVITY, "unscoped_activity", "recorded_kernels")
-"""Views whose rows count where a relation has few rows, but it, or one that it reads, follows from many."""
+ACTIVITY = "gpu_activity"
+"""The view whose rows decide whether a run has many."""
+_COUNTED = (ACTIVITY, "unscoped_activity", "recorded_kernels", "kernels", "ops")
+"""Tables and views whose rows count where a relation has few rows, but it, or one that it reads, follows from many."""
 
 _ONE_QUERY = "-- /// of one query\n"
 """The line of a file whose relation only one query names."""
+
+_ONE_RUN = "-- /// of a session of one run\n"
+"""The line of a file whose relation may read captures of other runs: only a session that has none keeps it."""
 
 _VALUE = re.compile(r"^-- /// where (\w+) = (.+)$", re.MULTILINE)
 """The line of such a file with a parameter of the query, and the value, as JSON, with which the relation is kept."""
@@ -158,9 +162,14 @@ def names_own(sql: str) -> bool:
     return not words_of(sql).isdisjoint(_relations_of_one_query())
 
 
+def reads_other_runs(sql: str) -> bool:
+    """Return whether a query names relations that may read rows of other runs, where the session has any."""
+    return any(_ONE_RUN in _texts_of_files()[name] for name in named(sql))
+
+
 def has_many_rows(con: duckdb.DuckDBPyConnection, run: str | None) -> bool:
     """Return whether a run, or all together, have so many GPU rows that what follows from them is kept."""
-    return _has_many(con, _ACTIVITY if run is None else _select_run(_ACTIVITY, run))
+    return _has_many(con, ACTIVITY if run is None else _select_run(ACTIVITY, run))
 
 
 def write_unkept(sql: str) -> tuple[str, str]:
