@@ -74,12 +74,12 @@ others as not materialized (  -- of a scope: what runs outside of it
     from out_of_scope_activity
     where matches(run, $run) and matches(rank, $rank) and matches(device, $device)
 ),
-lanes as materialized (  -- the devices of each process with steps; one without devices has none
+lanes as materialized (  -- the devices of each process with steps; one without devices has none, and ranks without steps are not read
     select (row_number() over (order by p.process, d.device))::integer as lane, p.process, p.run, p.source, p.rank, p.pid, d.device
     from (
-        select run, source, rank, pid, device from activity
+        select run, source, rank, pid, device from activity semi join processes using (rank)
         union
-        select run, source, rank, pid, device from others
+        select run, source, rank, pid, device from others semi join processes using (rank)
     ) as d
     join processes as p on d.run = p.run and d.source = p.source and d.rank = p.rank and d.pid is not distinct from p.pid
 ),
