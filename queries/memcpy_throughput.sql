@@ -1,11 +1,12 @@
 -- How fast copies run, and how much of their time goes into small ones.
 -- A row is one run, rank, device, direction and pair of memory kinds. Every copy counts in `copies` and `dur_ns`; the
 -- throughput is that of copies whose size and time are known. Durations add up over copies that run at once, `busy_ns`
--- does not; `exposed_ns` is the part of that in which no kernel and no whole graph runs. A copy within a device moves twice its bytes through the device's memory. 1 GB is 1e9 bytes.
+-- does not; `exposed_ns` is the part of that in which no kernel and no whole graph runs. A copy within a device moves
+-- twice its bytes through the device's memory. 1 GB is 1e9 bytes.
 -- /// query
 -- title = "Memory copy throughput"
 -- needs = ["memcpys"]
--- show = ["run", "rank", "direction", "src_memory", "copies", "dur_ns", "exposed_ns", "throughput_gb_per_s"]
+-- show = ["run", "rank", "direction", "src_memory", "dst_memory", "copies", "dur_ns", "exposed_ns", "throughput_gb_per_s"]
 -- chart = { kind = "bars", x = "direction", y = ["throughput_gb_per_s"], by = "run" }
 -- [params]
 -- common = ["run", "rank", "device", "small_bytes"]
