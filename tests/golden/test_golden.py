@@ -18,6 +18,7 @@ from tests.golden import cases
 from tests.memory import MemoryStore
 from tracelab.client import Lab
 from tracelab.query import library, spec
+from tracelab.resources import QUERIES
 
 Tables = dict[str, list[dict[str, object]]]
 READ_OTHER_RUNS = {"graph_replays", "roofline"}
@@ -110,3 +111,10 @@ def test_case(case: Path, answers: _Answers) -> None:
 def test_every_case_has_a_rule() -> None:
     folders = {path.parent for path in cases.FOLDER.rglob("*.csv")}
     assert not sorted(folders - set(cases.CASES)), "add case.toml with a rule to these folders"
+
+
+def test_every_query_has_a_case() -> None:
+    with_cases = {case.parent.relative_to(cases.FOLDER) for case in cases.CASES}
+    files = {path.relative_to(QUERIES).with_suffix("") for path in QUERIES.glob("*.sql")}
+    files |= {path.relative_to(QUERIES).with_suffix("") for path in QUERIES.glob("like/*/*.sql")}
+    assert not sorted(map(str, files - with_cases)), "add a folder tests/golden/<query>/<case> for these queries"
