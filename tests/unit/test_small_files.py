@@ -67,6 +67,21 @@ def test_one_commit_has_the_rows_that_one_file_after_the_other_has(tmp_path: Pat
     assert len(list((tmp_path / "alone").glob("kernels/run=job/*"))) == RANKS
 
 
+def test_many_calls_of_small_files_have_their_api(tmp_path: Path) -> None:
+    """The API of so many calls is computed once for each category."""
+    categories = {0: "cuda_runtime", 1: "cuda_driver"}
+    for rank in range(4):
+        calls = [
+            {"ph": "X", "cat": categories[at % 2], "name": "call", "pid": 1, "tid": 1, "ts": at, "dur": 1}
+            for at in range(2 * (1_100 + rank))
+        ]
+        (tmp_path / f"rank{rank}.json").write_text(trace(*calls, distributedInfo={"rank": rank, "world_size": 4}))
+    ingest(sorted(tmp_path.glob("*.json")), tmp_path / "lab", run="job")
+    with session.connect(tmp_path / "lab", referenced="api_calls sources") as con:
+        found = con.sql("select rank, api, count(*) from api_calls group by all order by all").fetchall()
+    assert found == [(rank, api, 1_100 + rank) for rank in range(4) for api in ("driver", "runtime")]
+
+
 def test_members_of_large_groups_are_those_of_each_file(tmp_path: Path) -> None:
     """Group 7 of even ranks is 0, 2, …, and that of odd ranks 1, 3, …: events list only the first 30 of them."""
     for rank in range(RANKS):

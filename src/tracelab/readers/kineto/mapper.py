@@ -233,8 +233,10 @@ class Mapper:
     def _query(
         self, table: str, columns: dict[str, str], condition: str, labels: Sequence[str], relation: str = "events"
     ) -> pa.Table:
-        """Return columns of a table's rows, each computed by SQL over a relation of events, and the labels."""
-        derived = f"{category_sql('source_cat')} as cat, {self._of_file}"
+        """Return columns of a table's rows, each computed by SQL over a relation of events or texts, and the labels."""
+        derived = f"{category_sql('source_cat')} as cat"
+        if relation == "events":
+            derived += f", {self._of_file}"
         selected = ", ".join([_select_list(table, columns), *labels])
         return self._connection.arrow(f"select {selected} from (select *, {derived} from {relation} where {condition})")
 
