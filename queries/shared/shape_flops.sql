@@ -24,9 +24,11 @@ times as (
 ),
 executions as not materialized (
     select o.*
-    from scope_ops($run, $rank) as o
+    from (from ops union all from around_ops) as o  -- as scope_ops(); the rows of `ops` decide whether a store keeps the sums
     left join ranges as r on o.run = r.run and o.source = r.source and o.rank = r.rank
-    where r.run is null or o.start_ns between r.start_ns and r.end_ns or exists (from around_api_calls)
+    where
+        matches(o.run, $run) and matches(o.rank, $rank)
+        and (r.run is null or o.start_ns between r.start_ns and r.end_ns or exists (from around_api_calls))
 ),
 activity as materialized (
     select
