@@ -455,18 +455,18 @@ def test_freed_memory_is_kept_within_the_block_alone(monkeypatch: pytest.MonkeyP
     libc = SimpleNamespace(
         mallopt=lambda *args: calls.append(("mallopt", *args)), malloc_trim=lambda kept: calls.append(("trim", kept))
     )
-    monkeypatch.setattr("tracelab.paths.columns.sys.platform", "linux")
-    monkeypatch.setattr("tracelab.paths.columns.ctypes.CDLL", lambda _: libc)
+    monkeypatch.setattr("tracelab.allocator.sys.platform", "linux")
+    monkeypatch.setattr("tracelab.allocator.ctypes.CDLL", lambda _: libc)
     with pytest.raises(ValueError, match="within"), array_memory():
         assert calls == [("mallopt", -3, 32 << 20), ("mallopt", -1, 1 << 30)]
         raise ValueError("within")
-    assert calls[2:] == [("mallopt", -1, 64 << 20), ("trim", 64 << 20)]
+    assert calls[2:] == [("mallopt", -3, 32 << 20), ("mallopt", -1, 64 << 20), ("trim", 64 << 20)]
 
 
 @pytest.mark.parametrize(("platform", "libc"), [("darwin", None), ("linux", SimpleNamespace())])
 def test_other_allocators_stay_as_they_are(monkeypatch: pytest.MonkeyPatch, platform: str, libc: object) -> None:
-    monkeypatch.setattr("tracelab.paths.columns.sys.platform", platform)
-    monkeypatch.setattr("tracelab.paths.columns.ctypes.CDLL", lambda _: libc)
+    monkeypatch.setattr("tracelab.allocator.sys.platform", platform)
+    monkeypatch.setattr("tracelab.allocator.ctypes.CDLL", lambda _: libc)
     with array_memory():
         assert np.ones(3).sum() == 3
 

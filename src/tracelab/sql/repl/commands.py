@@ -4,6 +4,8 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import duckdb
+
 from tracelab import schema, table_lookup
 from tracelab.errors import UsageError, suggest_name
 from tracelab.foreign_text import escape_controls
@@ -47,19 +49,24 @@ def _tables(shell: Shell, _rest: str) -> None:
     )
     counted = shell.con.execute(f"select name, rows from ({counts}) order by place").fetchall()
     rows = [(name, f"{count:>13,}", schema.BY_NAME[name].row) for name, count in counted]
-    others = shell.con.execute(
+    rows += [
+        (escape_controls(name), " " * 13, escape_controls(comment))
+        for name, comment in list_relations(shell.con)
+        if name not in schema.BY_NAME
+    ]
+    shell.print_text(format_definitions(rows))
+
+
+def list_relations(con: duckdb.DuckDBPyConnection) -> list[tuple[str, str]]:
+    """Return the views and temporary tables that a statement can name, with a description each."""
+    rows = con.execute(
         "select view_name, coalesce(comment, 'temporary view') from duckdb_views() "
         "where not internal and schema_name <> 'computed' "
         "union all select table_name, 'temporary table' from duckdb_tables() "
         "where schema_name not in ('computed', 'scope') "
         "order by all"
     ).fetchall()
-    rows += [
-        (escape_controls(name), " " * 13, escape_controls(comment))
-        for name, comment in others
-        if name not in schema.BY_NAME
-    ]
-    shell.print_text(format_definitions(rows))
+    return [(str(name), str(comment)) for name, comment in rows]
 
 
 def _schema(shell: Shell, rest: str) -> None:

@@ -10,7 +10,7 @@ from prompt_toolkit.document import Document
 
 from tracelab import schema
 from tracelab.query import library
-from tracelab.sql.repl.commands import COMMANDS
+from tracelab.sql.repl.commands import COMMANDS, list_relations
 
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
 _WORD = re.compile(r"[\w.\"]*$")
@@ -34,13 +34,6 @@ def load_names(con: duckdb.DuckDBPyConnection) -> SessionNames:
         "select table_name, column_name, data_type from duckdb_columns() where not internal order by column_index"
     ).fetchall():
         columns.setdefault(str(table), {})[str(column)] = str(kind).lower()
-    others = con.execute(
-        "select view_name, coalesce(comment, 'temporary view') from duckdb_views() "
-        "where not internal and schema_name <> 'computed' "
-        "union all select table_name, 'temporary table' from duckdb_tables() "
-        "where schema_name not in ('computed', 'scope') "
-        "order by all"
-    ).fetchall()
     functions = con.execute(
         "select function_name, any_value(case when internal then function_type else 'macro' end), "
         "any_value(array_to_string(parameters, ', ')) from duckdb_functions() "
@@ -49,8 +42,7 @@ def load_names(con: duckdb.DuckDBPyConnection) -> SessionNames:
     ).fetchall()
     keywords = con.execute("select keyword_name from duckdb_keywords() order by keyword_name").fetchall()
     return SessionNames(
-        relations={table.name: table.row for table in schema.TABLES}
-        | {str(name): str(comment) for name, comment in others},
+        relations={table.name: table.row for table in schema.TABLES} | dict(list_relations(con)),
         columns=columns,
         functions={str(name): f"{kind} ({parameters})" for name, kind, parameters in functions},
         keywords={str(name): "keyword" for (name,) in keywords},
