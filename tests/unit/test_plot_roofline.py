@@ -185,3 +185,31 @@ def test_ops_by_shapes_have_a_marker_of_their_own_and_no_part_in_the_total_of_co
     assert ("o", [[80.0, 8.0]]) in marks
     legend = [text.get_text() for text in drawn.legends[0].get_texts()]
     assert "op: FLOPs from shapes, least bytes" in legend
+
+
+def test_a_label_without_a_leader_is_nearer_to_its_kernel_than_to_any_other() -> None:
+    drawn = draw(*(rows(f"k{at}", 2e9 + 1e8 * at, 10**6, 90_000) for at in range(4)))
+    axes = drawn.axes[0]
+    points = {f"k{at}": spot for at, spot in enumerate(sorted(spots(drawn, "o"))[-4:])}
+    assert [round(x) for x, _ in points.values()] == [2_000, 2_100, 2_200, 2_300]
+    pixels = {name: axes.transData.transform(point) for name, point in points.items()}
+    leaders = {round(line.get_xdata()[0], 6) for line in axes.lines if line.get_color() == "#777777"}
+    beside = [text for text in axes.texts if text.get_text() in points and points[text.get_text()][0] not in leaders]
+    assert beside
+    for text in beside:
+        box = text.get_window_extent()
+        distances = {
+            name: math.hypot(min(max(x, box.x0), box.x1) - x, min(max(y, box.y0), box.y1) - y)
+            for name, (x, y) in pixels.items()
+        }
+        assert min(distances, key=lambda name: distances[name]) == text.get_text()
+
+
+def test_the_legend_names_other_classes_only_where_one_is_drawn() -> None:
+    classes = [rows(f"k{at}", 10**7 * (at + 1), 10**6, 1_000 + at, **{"class": f"class{at}"}) for at in range(8)]
+
+    def legend(*kernels: list[Row]) -> list[str]:
+        return [text.get_text() for text in draw(*kernels).legends[0].get_texts()]
+
+    assert "other classes" in legend(*classes)
+    assert "other classes" not in legend(*classes[:7], rows("copy", 0, 10**6, 900, **{"class": "copies"}))

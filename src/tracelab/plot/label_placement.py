@@ -36,7 +36,8 @@ class Label:
 def place(axes: Axes, labels: Sequence[Label], marks: Sequence[Label], lines: Sequence[Bbox]) -> None:
     """Write each label where it covers no label, mark or line; omit labels that fit nowhere.
 
-    A thin leader connects a distant label with its point. Leaders may cross lines, but no label or mark.
+    A thin leader connects a distant label with its point. Leaders may cross lines, but no label or mark. A label
+    without one is nearer to its own mark than to any other.
 
     """
     inside = axes.get_window_extent()
@@ -55,7 +56,8 @@ def place(axes: Axes, labels: Sequence[Label], marks: Sequence[Label], lines: Se
                 *lines,
                 *(box for mark, box in boxes.items() if (mark.x, mark.y) == (label.x, label.y)),
             ]
-            if _fits(box, inside, obstacles) and not any(piece.count_overlaps(others) for piece in lead):
+            is_clear = bool(lead) or not _is_nearer_to_another(axes, label, box, marks)
+            if is_clear and _fits(box, inside, obstacles) and not any(piece.count_overlaps(others) for piece in lead):
                 placed_boxes += [box, *lead]
                 if lead:
                     _draw_leader(axes, label, box)
@@ -95,6 +97,16 @@ def _fits(box: Bbox, inside: Bbox, obstacles: Sequence[Bbox]) -> bool:
     return bool(
         inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0 and box.y1 <= inside.y1
     ) and not box.count_overlaps(obstacles)
+
+
+def _is_nearer_to_another(axes: Axes, label: Label, box: Bbox, marks: Sequence[Label]) -> bool:
+    def distance(mark: Label) -> float:
+        x, y = axes.transData.transform((mark.x, mark.y))
+        near = _nearest(box, x, y)
+        return math.hypot(near[0] - x, near[1] - y) - mark.reach * axes.figure.figure.dpi / 72
+
+    own = distance(label)
+    return any(distance(mark) < own for mark in marks if (mark.x, mark.y) != (label.x, label.y))
 
 
 def _leader_boxes(axes: Axes, label: Label, box: Bbox) -> list[Bbox]:

@@ -43,11 +43,13 @@ def roofline(rows: list[Row], chart: Chart) -> tuple[Figure, list[str]]:
         raise NoDataError("no kernel has both FLOPs and bytes to draw; `flop_missing` names the metrics to take")
     visible = panels[:MOST_PANELS]
     figure, grid = _create_figure(len(visible))
-    colors = _colors([point for _, members in visible for point in kernel_points(members, chart)])
+    points = [point for _, members in visible for point in kernel_points(members, chart)]
+    colors = _colors(points)
     for axes, (key, members) in zip(grid, visible, strict=False):
         axes.set_title(drawable(join_values(by, key)) if by else "")
         _draw_panel(axes, members, chart, colors)
-    _legend(figure, [row for _, members in visible for row in members], colors)
+    has_others = any(point["class"] not in colors for point in points)
+    _legend(figure, [row for _, members in visible for row in members], colors, has_others=has_others)
     empty = len(groups) - len(panels)
     notes = [f"{empty} of {len(groups)} devices left out, no point to draw"] if empty else []
     notes += omission_note(len(visible), len(panels), "device")
@@ -168,12 +170,12 @@ def _colors(points: Sequence[Row]) -> dict[str, str]:
     return dict(zip(sorted(times, key=lambda name: -times[name]), inks, strict=False))
 
 
-def _legend(figure: Figure, rows: Sequence[Row], colors: dict[str, str]) -> None:
+def _legend(figure: Figure, rows: Sequence[Row], colors: dict[str, str], *, has_others: bool) -> None:
     handles = [
         Line2D([], [], marker="o", linestyle="none", color=ink, markersize=7, label=drawable(name.replace("_", " ")))
         for name, ink in colors.items()
     ]
-    if any(row["class"] not in colors for row in rows):
+    if has_others:
         handles.append(Line2D([], [], marker="o", linestyle="none", color=REST, markersize=7, label="other classes"))
     if any(map(_is_by_shapes, rows)):
         square: dict[str, Any] = {"marker": _BY_SHAPES, "linestyle": "none", "color": "none", "markeredgecolor": INK}
