@@ -178,15 +178,13 @@ class CompiledParser:
     def _place(self, chunk: memoryview) -> None:
         """Take a chunk where it lies in reserved text, or else a copy of it."""
         skipped = _address_of(np.frombuffer(chunk, np.uint8)) - self._text_address
-        if self._text_address and 0 <= skipped <= self._module.memory_bytes():
-            is_placed = bool(self._module.call("place_chunk", skipped, len(chunk)))
+        if self._text_address and 0 <= skipped < self._module.memory_bytes():
+            if self._module.call("place_chunk", skipped, len(chunk)):
+                return
         elif address := self._module.call("reserve_chunk", len(chunk)):
             self._module.write(address, chunk)
-            is_placed = True
-        else:
-            is_placed = False
-        if not is_placed:
-            raise RefusedChunkError(f"no memory to parse {len(chunk):,} bytes")
+            return
+        raise RefusedChunkError(f"no memory to parse {len(chunk):,} bytes")
 
     def _shapes(self) -> list[Shape]:
         module = self._module
