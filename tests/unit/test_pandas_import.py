@@ -23,13 +23,13 @@ def test_commands_import_no_pandas(arguments: list[str], *, is_imported: bool) -
     assert ("pandas.core" in modules) == is_imported
 
 
-def test_an_ingest_begins_before_arrow_is_imported_and_needs_no_masked_arrays(tmp_path: Path) -> None:
+def test_an_ingest_begins_before_arrow_is_imported_and_imports_no_more_of_it_than_it_needs(tmp_path: Path) -> None:
     trace = Path(__file__).parents[2] / "data" / "generated" / "generated-4rank-ddp" / "rank0.pt.trace.json.gz"
     command = [sys.executable, "-X", "importtime", "-m", "tracelab", "ingest", trace, "--store", tmp_path / "lab", "-q"]
     imports = subprocess.run(command, capture_output=True, text=True, check=True).stderr.splitlines()
     modules = [line.rpartition("|")[2].strip() for line in imports]
     assert modules.index("tracelab.ingest.discovery") < modules.index("pyarrow.lib")
-    assert "numpy.ma" not in modules
+    assert {"numpy.ma", "pyarrow.compute"}.isdisjoint(modules)
 
 
 def test_keeping_and_reading_rows_of_runs_imports_no_pandas(tmp_path: Path) -> None:

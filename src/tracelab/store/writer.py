@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow._compute import call_function  # pyarrow.compute takes 40 ms to import
 
 from tracelab import schema
 from tracelab.errors import SchemaMismatchError
@@ -237,7 +237,7 @@ class BufferedSink(Sink):
     def span_ns(self) -> tuple[int, int] | None:
         """Return when the first and the last interval begin; None without intervals."""
         columns = (rows.column("start_ns") for name in _INTERVALS for rows in self._buffers.get(name, ()))
-        return _join_spans(tuple(pc.min_max(column).as_py().values()) for column in columns)
+        return _join_spans(tuple(call_function("min_max", [column]).as_py().values()) for column in columns)
 
     def close(self) -> None:
         """Keep the queued rows."""
@@ -438,7 +438,7 @@ def _apply_correction(name: str, rows: pa.Table, *, correction: Correction) -> p
 
     for time in _TIMES:
         if correction.shift_ns and time in rows.column_names:
-            rows = put(time, pc.add(rows.column(time), correction.shift_ns))
+            rows = put(time, call_function("add", [rows.column(time), pa.scalar(correction.shift_ns)]))
     if correction.rank is not None and "rank" in rows.column_names:
         rows = put("rank", _repeat_int32([correction.rank], [rows.num_rows]))
     if correction.gpu_pid and name in correction.gpu_pid:
@@ -451,5 +451,6 @@ def _fill_pid(rows: pa.Table, pid: int | None) -> _Values:
     constant = pa.repeat(pa.scalar(pid, pa.int64()), rows.num_rows)
     if "tid" not in rows.column_names:
         return constant
-    filled: _Values = pc.if_else(pc.is_valid(rows.column("tid")), rows.column("pid"), constant)
+    has_thread = call_function("is_valid", [rows.column("tid")])
+    filled: _Values = call_function("if_else", [has_thread, rows.column("pid"), constant])
     return filled

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tracelab.readers.diagnostics import DiagnosticCounts
 from tracelab.readers.kineto.mapping import OP_CATEGORIES
@@ -239,6 +238,8 @@ def _place(sink: Sink, path: "Path", kind: str, parameters: dict[str, Any], diag
 
 def _remove_rows(sink: Sink, positions: "pa.ChunkedArray[Any]") -> None:
     """Remove the rows at these positions from `other_events`."""
+    import pyarrow.compute as pc  # takes 40 ms, and few files have such rows
+
     first = 0
 
     def keep(rows: pa.Table) -> pa.Table:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import duckdb
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+from pyarrow._compute import call_function  # pyarrow.compute takes 40 ms to import
 
 from tracelab import schema
 from tracelab.readers.diagnostics import DiagnosticCounts
@@ -227,7 +227,9 @@ class Mapper:
         self._connection.register("texts", _add_missing_columns(pa.table({name: distinct})))
         rows = self._query(target.table, rendered, "true", (), relation="texts")
         self._connection.unregister("texts")
-        codes = pa.concat_arrays([chunk.indices for chunk in chunks]).fill_null(len(dictionary))
+        codes = call_function(
+            "coalesce", [pa.concat_arrays([chunk.indices for chunk in chunks]), pa.scalar(len(dictionary), pa.int32())]
+        )
         return {column: _repeat_values(rows.column(column).combine_chunks(), codes) for column in rendered}
 
     def _query(
@@ -340,7 +342,10 @@ def _list_sources(value: Value, present: Collection[str]) -> list[str] | None:
 
 
 def _has_missing_ids(ids: "pa.ChunkedArray[Any]") -> bool:
-    return bool(pc.any(pc.or_(pc.equal(ids, mapping.NO_ID), pc.equal(ids, mapping.NO_ID32))).as_py())
+    return any(
+        call_function("any", [call_function("equal", [ids, pa.scalar(missing)])]).as_py()
+        for missing in (mapping.NO_ID, mapping.NO_ID32)
+    )
 
 
 def _depends_on(text: str, value: Value | None, present: Collection[str]) -> bool:
@@ -355,10 +360,11 @@ def _depends_on(text: str, value: Value | None, present: Collection[str]) -> boo
 def _repeat_values(values: "pa.Array[Any]", codes: "pa.Array[Any]") -> _Values:
     """Return the value that each code is the place of; texts as a dictionary."""
     if not pa.types.is_string(values.type):
-        return values.take(codes)
-    encoded = values.dictionary_encode()
+        repeated: _Values = call_function("take", [values, codes])
+        return repeated
+    encoded = call_function("dictionary_encode", [values])
     assert isinstance(encoded, pa.DictionaryArray)  # noqa: S101 - for the type checker
-    return pa.DictionaryArray.from_arrays(encoded.indices.take(codes), encoded.dictionary)
+    return pa.DictionaryArray.from_arrays(call_function("take", [encoded.indices, codes]), encoded.dictionary)
 
 
 def _select_list(table: str, columns: dict[str, str]) -> str:
@@ -382,7 +388,7 @@ def _any_starts_with(texts: "pa.ChunkedArray[Any]", prefix: str) -> bool:
     """Whether any text of a column whose chunks share a dictionary begins with the prefix."""
     first = texts.chunk(0)
     assert isinstance(first, pa.DictionaryArray)  # noqa: S101 - for the type checker
-    return bool(pc.any(pc.starts_with(first.dictionary, prefix)).as_py())
+    return any(text.startswith(prefix) for text in first.dictionary.to_pylist() if text is not None)
 
 
 def _quote(identifier: str) -> str:

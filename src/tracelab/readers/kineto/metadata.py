@@ -1,11 +1,12 @@
 """Summarize a trace: totals over its chunks, its devices, its run and its row in `sources`."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
+from pyarrow._compute import call_function  # pyarrow.compute takes 40 ms to import
 
 from tracelab import schema
 from tracelab.readers.base import ReadResult
@@ -84,11 +85,11 @@ class TraceSummary:
         for name, table in rows.tables:
             columns = table.column_names
             if name in _CPU_TABLES:
-                self.cpu_pids |= {pid for pid in pc.unique(table.column("pid")).to_pylist() if pid}  # 0 is no process
+                self.cpu_pids |= {pid for pid in _unique(table.column("pid")) if pid}  # 0 is no process
             if "dur_ns" in columns and name != "collectives":
                 self._note_durations(table)
             if name == "other_events":
-                categories: list[str | None] = pc.unique(table.column("category")).to_pylist()
+                categories = _unique(table.column("category"))
                 if not {None, _WINDOW_CATEGORY}.isdisjoint(categories):
                     self._note_windows(table)
                 self._note_late_kinds(table, categories)
@@ -97,7 +98,7 @@ class TraceSummary:
                 self.copies_without_size += table.column("size_bytes").null_count
             for time in ("start_ns", "time_ns"):
                 if time in columns:
-                    first = pc.min(table.column(time)).as_py()
+                    first = call_function("min", [table.column(time)]).as_py()
                     times = [value for value in (self.first_time_ns, first) if value is not None]
                     self.first_time_ns = min(times, default=None)
 
@@ -109,15 +110,14 @@ class TraceSummary:
         if not set(mapping.OP_CATEGORIES).isdisjoint(categories.values()):
             self.late_kinds.add(PAIRS)
         if None in categories:
-            metadata = events.filter(pc.equal(events.column("phase"), "M"))
-            if pc.any(pc.match_substring(metadata.column("args"), f'"{ASCEND_DEVICE}"')).as_py():
+            metadata = call_function("filter", [events.column("args"), _equals(events, "phase", "M")])
+            if any(f'"{ASCEND_DEVICE}"' in args for args in metadata.to_pylist() if args is not None):
                 self.late_kinds.add(ASCEND)
         for category, lowered in categories.items():
             if lowered.startswith(_DEVICE_PREFIXES):
-                is_activity = pc.and_(
-                    pc.equal(events.column("category"), category), pc.equal(events.column("phase"), "X")
-                )
-                self.diagnostics.note("device_events_unmapped", category, count=pc.sum(is_activity).as_py() or 0)
+                conditions = [_equals(events, "category", category or ""), _equals(events, "phase", "X")]
+                count = _count(call_function("and", conditions))
+                self.diagnostics.note("device_events_unmapped", category, count=count)
 
     def _note_collectives(self, name: str, table: pa.Table) -> None:
         """Count the communication kernels and those with metadata, and look for ranges that name collectives."""
@@ -126,7 +126,7 @@ class TraceSummary:
         elif name == "kernels":
             self.collective_kernels += _matching_names(table, KERNEL_NAME)
         elif name == "collectives":
-            self.noted_kernels += pc.sum(pc.equal(table.column("origin"), "kernel")).as_py() or 0
+            self.noted_kernels += _count(_equals(table, "origin", "kernel"))
 
     @property
     def needs_ranges(self) -> bool:
@@ -135,19 +135,23 @@ class TraceSummary:
 
     def _note_durations(self, table: pa.Table) -> None:
         dur, start = table.column("dur_ns"), table.column("start_ns")
-        if negative := pc.sum(pc.less(dur, 0)).as_py():
+        if negative := _count(call_function("less", [dur, pa.scalar(0)])):
             self.diagnostics.note("negative_duration", count=negative)
-        if start.null_count and (missing := pc.sum(pc.and_(pc.is_null(start), pc.is_valid(dur))).as_py()):
-            self.diagnostics.note("time_missing", count=missing)
+        if start.null_count:
+            has_start, has_dur = (call_function("is_valid", [each]) for each in (start, dur))
+            if missing := _count(call_function("and_not", [has_dur, has_start])):
+                self.diagnostics.note("time_missing", count=missing)
 
     def _note_windows(self, table: pa.Table) -> None:
         """Collect the profiler's own marks: its span, and the instants at which its recording begins and ends."""
-        span = pc.and_(pc.equal(table.column("category"), _WINDOW_CATEGORY), pc.equal(table.column("phase"), "X"))
-        mark = pc.and_(pc.is_null(table.column("category")), pc.equal(table.column("phase"), "i"))
-        marks = table.filter(pc.or_kleene(pc.fill_null(span, False), pc.fill_null(mark, False)))  # noqa: FBT003
-        for row in marks.select(["name", "start_ns", "dur_ns"]).to_pylist():
-            if row["start_ns"] is not None:
-                self.windows.append((row["name"], row["start_ns"], row["dur_ns"]))
+        is_window = _equals(table, "category", _WINDOW_CATEGORY)
+        has_no_category = call_function("is_null", [table.column("category")])
+        for condition, phase in ((is_window, "X"), (has_no_category, "i")):
+            is_mark = call_function("and", [condition, _equals(table, "phase", phase)])
+            marks = call_function("filter", [table.select(["name", "start_ns", "dur_ns"]), is_mark])
+            for row in marks.to_pylist():
+                if row["start_ns"] is not None:
+                    self.windows.append((row["name"], row["start_ns"], row["dur_ns"]))
 
 
 def build_result(trace: Trace, summary: TraceSummary, *, rank_known: bool) -> ReadResult:
@@ -257,6 +261,23 @@ def _cuda_version(value: object) -> str | None:
 
 def _matching_names(table: pa.Table, pattern: str) -> int:
     """Count the rows whose name matches."""
-    counts = pc.value_counts(table.column("name"))
-    matching = pc.match_substring_regex(counts.field("values").cast(pa.string()), pattern)
-    return int(pc.sum(counts.field("counts").filter(matching)).as_py() or 0)
+    counts = call_function("value_counts", [table.column("name")])
+    names, numbers = (counts.field(field).to_pylist() for field in ("values", "counts"))
+    return sum(
+        number for name, number in zip(names, numbers, strict=True) if name is not None and re.search(pattern, name)
+    )
+
+
+def _unique(values: "pa.ChunkedArray[Any]") -> list[Any]:
+    distinct: list[Any] = call_function("unique", [values]).to_pylist()
+    return distinct
+
+
+def _equals(table: pa.Table, column: str, value: str) -> "pa.ChunkedArray[Any]":
+    are_equal: pa.ChunkedArray[Any] = call_function("equal", [table.column(column), pa.scalar(value)])
+    return are_equal
+
+
+def _count(conditions: "pa.ChunkedArray[Any]") -> int:
+    """Count the rows for which a condition holds."""
+    return int(call_function("sum", [conditions]).as_py() or 0)
