@@ -204,6 +204,27 @@ def _bits(keys: Sequence[str] | frozenset[str]) -> int:
     return sum(1 << ARGUMENT_NUMBERS[key] for key in keys)
 
 
+class _SharedMemory:
+    """Memory that columns share which have one number: events of a kind mostly have one process, and few threads."""
+
+    _MAX_NUMBERS = 16
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, pa.Buffer] = {}
+
+    def repeat(self, number: int, size: int) -> pa.Buffer:
+        """Return so many bytes of a number of 8 bytes, again and again."""
+        memory = self._numbers.get(number)
+        if memory is None or memory.size < size:
+            if len(self._numbers) == self._MAX_NUMBERS:
+                self._numbers.clear()
+            memory = self._numbers[number] = pa.py_buffer(np.full((size + 7) // 8, number, np.int64).data)
+        return memory.slice(0, size)
+
+
+_shared = _SharedMemory()
+
+
 class ColumnReader:
     """Reads the columns of the chunk that was parsed last."""
 
@@ -266,7 +287,11 @@ class ColumnReader:
     def _numbers(self, kind: int, column: int) -> "pa.Array[Any]":
         values, *_ = self._buffers[column]
         start, count = self._starts[kind], self._counts[kind]
-        content = self._copy(values + 8 * start, 8 * count)
+        numbers = read_array(self._module, values + 8 * start, "i8", count)
+        if numbers[0] == numbers[-1] and (numbers == numbers[0]).all():
+            content = _shared.repeat(int(numbers[0]), 8 * count)
+        else:
+            content = self._copy(values + 8 * start, 8 * count)
         return pa.Array.from_buffers(pa.int64(), count, [*self._validity(kind, column), content])
 
     def _lists(self, kind: int, column: int) -> "pa.Array[Any]":
@@ -286,8 +311,10 @@ class ColumnReader:
     def _dictionary(self, kind: int, column: int) -> "pa.Array[Any]":
         """Return texts as the different ones among them, and the number of its own for each event."""
         start, count = self._starts[kind], self._counts[kind]
-        texts = self._text_rows(kind, column, self._next_texts[kind][column] - start, [None])
-        content = self._copy(self._buffers[column][_CODES] + 4 * start, 4 * count)
+        distinct = self._next_texts[kind][column] - start
+        texts = self._text_rows(kind, column, distinct, [None])
+        address = self._buffers[column][_CODES] + 4 * start
+        content = self._copy(address, 4 * count) if distinct > 1 else _shared.repeat(0, 4 * count)
         codes = pa.Array.from_buffers(pa.int32(), count, [*self._validity(kind, column), content])
         return pa.DictionaryArray.from_arrays(codes, texts, safe=False)
 
