@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tracelab.cli import options
+from tracelab.errors import UsageError
 from tracelab.foreign_text import print_lines
 
 if TYPE_CHECKING:
@@ -16,25 +17,52 @@ _EPILOG = """\b
 Examples:
   tracelab compact
   tracelab compact --run main --store s3://bucket/lab
+  tracelab compact --precompute
 """
 
 
 @click.command(epilog=_EPILOG, params=[options.STORE])
 @click.option("--run", metavar="NAME", help="Only this run.")
-def command(store: Path | str | None, run: str | None) -> None:
+@click.option(
+    "--precompute",
+    is_flag=True,
+    help="Answer the queries that keep something of large runs, so that later first answers take no longer.",
+)
+def command(store: Path | str | None, run: str | None, *, precompute: bool) -> None:
     """Make few large files of the many small ones that many ingests left, and fold the log of the store.
 
     Of the files of a run one a table remains, sorted by rank and time; traces whose files take over 64 MB stay as they
     are. Readers and writers go on meanwhile. Ingesting a trace again does nothing, as before.
+
+    Of runs with 50,000 rows of GPU activity or more a store keeps what the first answer of a query computes. With
+    --precompute all of that is computed now, which takes some 20 seconds for each million kernels. A store at a URL
+    keeps nothing.
     """
     from tracelab.cli.drop import check_run
     from tracelab.schema import store_address
     from tracelab.store.compaction import compact
 
     address = store_address(store)
+    if precompute and isinstance(address, str):
+        raise UsageError(f"--precompute: the store {address} is at a URL, where nothing is kept; leave the option out")
     check_run(address, run)
     compacted = compact(address, run)
     for each in compacted:
         print_lines(f"{each.run}: {each.files_before:,} files became {each.files:,}", err=True)
     if not compacted:
         print_lines("nothing to compact", err=True)
+    if precompute and not isinstance(address, str):
+        _precompute(address, run)
+
+
+def _precompute(store: Path, run: str | None) -> None:
+    from tracelab.query.precomputation import precompute
+
+    is_any_large = False
+    for each in precompute(store, run):
+        is_any_large = True
+        print_lines(f"{each.run}: {len(each.queries):,} queries have been answered", err=True)
+        for query, problem in each.failures.items():
+            print_lines(f"{each.run}: {query}: {problem}", err=True)
+    if not is_any_large:
+        print_lines("nothing to precompute: no run has 50,000 rows of GPU activity", err=True)

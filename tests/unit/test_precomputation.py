@@ -1,0 +1,107 @@
+"""After `compact --precompute`, queries of large runs compute nothing that a store keeps."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.build import build_store
+from tests.ranks import kernel
+from tracelab.cli import main
+from tracelab.errors import TracelabError
+from tracelab.query import execute, library
+from tracelab.query.precomputation import precompute
+from tracelab.store import computed_tables, rollups, session, shared_relations
+
+LARGE = 4
+QUERIES = (
+    "gpu_breakdown",
+    "stream_summary",
+    "collective_wait",
+    "stragglers",
+    "fleet_summary",
+    "timeline",
+    "nccl_share",
+)
+
+
+@pytest.fixture(autouse=True)
+def _few_queries_of_four_rows_or_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_relations, "LEAST_KEPT_ROWS", LARGE)
+    few = {name: library.find(name) for name in (*QUERIES, "kernel_summary")}
+    monkeypatch.setattr(library, "library", lambda: few)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A store with a run of two ranks that is large, and one that is not."""
+    rows = [
+        kernel(rank, at + rank * 10, at + 100, source=f"{run}{rank}", run=run)
+        for run, collectives in (("large", LARGE), ("small", 1))
+        for rank in (0, 1)
+        for at in range(0, 500 * collectives, 500)
+    ]
+    return build_store(tmp_path / "lab", {"kernels": rows}, trace_bytes=None)
+
+
+def answers(store: Path) -> list[list[dict[str, object]]]:
+    answered = []
+    for name in QUERIES:
+        query = library.find(name)
+        with session.connect(store, read_runs=["large"]) as con:
+            answered.append(execute.run(con, query, {"run": "large"}).to_pylist())
+    return answered
+
+
+def test_what_queries_keep_of_large_runs_is_computed_once(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = answers(store)
+    for folder in (store / rollups.FOLDER).iterdir():
+        rollups.discard_segment(folder)
+    (done,) = precompute(store)
+    assert (done.run, done.queries, done.failures) == ("large", QUERIES, {})
+
+    def compute(*_: object) -> None:
+        raise AssertionError("is computed again")
+
+    monkeypatch.setattr(shared_relations, "_compute", compute)
+    monkeypatch.setattr(computed_tables, "compute_tables", compute)
+    assert answers(store) == expected
+
+
+def test_a_small_run_is_left_to_its_first_answers(store: Path) -> None:
+    assert list(precompute(store, "small")) == []
+    assert not (store / rollups.FOLDER).exists()
+
+
+def test_a_query_that_fails_is_named_and_the_others_are_answered(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = execute.start
+
+    def fail(con: object, query: object, values: object) -> object:
+        if query is library.library()["timeline"]:
+            raise TracelabError("rows take over 1 MB, and the limit is 1 MB")
+        return start(con, query, values)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(execute, "start", fail)
+    (done,) = precompute(store, "large")
+    assert done.failures == {"timeline": "rows take over 1 MB, and the limit is 1 MB"}
+    assert done.queries == QUERIES[:-1]
+
+
+def test_the_command_says_for_which_runs_it_did_something(store: Path) -> None:
+    def run(*arguments: str | Path) -> tuple[int, list[str]]:
+        result = CliRunner().invoke(main, ["compact", "--precompute", *map(str, arguments)])
+        return result.exit_code, result.stderr.splitlines()
+
+    code, lines = run("--store", store, "--run", "large")
+    assert (code, lines[0]) == (0, "large: 4 files became 2")
+    assert lines[1:] == [f"large: {len(QUERIES)} queries have been answered"]
+    code, lines = run("--store", store, "--run", "small")
+    assert (code, lines[-1]) == (0, "nothing to precompute: no run has 50,000 rows of GPU activity")
+
+
+def test_a_store_at_a_url_keeps_nothing_to_precompute() -> None:
+    result = CliRunner().invoke(main, ["compact", "--precompute", "--store", "s3://bucket/lab"])
+    expected = (
+        "tracelab: --precompute: the store s3://bucket/lab is at a URL, where nothing is kept; leave the option out"
+    )
+    assert (result.exit_code, result.stderr.strip()) == (2, expected)
