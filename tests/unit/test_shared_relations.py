@@ -1,6 +1,8 @@
 """A session makes the relations that several queries read once for a run; other clients get them as CTEs."""
 
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -159,3 +161,27 @@ def test_a_relation_of_one_query_is_a_part_of_it_where_the_store_keeps_none(lab:
     assert [(row["run"], row["rank"], row["window_ns"], row["exposed_comm_ns"]) for row in rows] == [
         ("first", 0, 600, 200)
     ]
+
+
+def test_threads_make_different_relations_at_once_and_each_once(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    together = threading.Barrier(2, timeout=20)
+    made: list[str] = []
+    original = shared_relations._compute
+
+    def compute(con: duckdb.DuckDBPyConnection, name: str, part: Any) -> str:
+        made.append(name)
+        if name in ("memset_times", "copy_times"):
+            together.wait()
+        return original(con, name, part)
+
+    monkeypatch.setattr(shared_relations, "_compute", compute)
+    with session.connect(lab.store) as con:
+
+        def provide(name: str) -> None:
+            with con.cursor() as cursor:
+                shared_relations.provide(cursor, name, None)
+                cursor.execute(f"from {name}").fetchall()
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(provide, ["memset_times", "copy_times", "copy_times", "memset_times"]))
+    assert sorted(made) == ["copy_times", "memset_times"]

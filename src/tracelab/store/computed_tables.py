@@ -27,7 +27,7 @@ from tracelab.paths.columns import (
     text_column,
 )
 from tracelab.store import execution, kept_relations, rollups, session, shared_relations
-from tracelab.store.shared_relations import COMPUTING, SCHEMA
+from tracelab.store.shared_relations import SCHEMA
 
 Params = Mapping[str, str | int | float | bool | None]
 Compute = Callable[[dict[str, pa.Table], Params, Callable[[], None]], Mapping[str, pa.Table]]
@@ -37,6 +37,8 @@ _BATCH_ROWS = 122_880
 """As many as a row group of DuckDB has."""
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 _READERS = 2
+_COMPUTING = threading.RLock()
+"""Held where a session computes tables: cursors of several threads may want the same rows."""
 _CHECK_AGAIN_S = 0.05
 
 
@@ -60,7 +62,7 @@ def provide(
         named = [table.name for table in computation.tables if table.name in shared_relations.words_of(text)]
         if computation.refused_scope is not None and session.scoped_tables(con) is not None:
             raise UsageError(computation.refused_scope)
-        with COMPUTING:
+        with _COMPUTING:
             if not computation.of_many:
                 each_run = _stored_runs(con) if wanted is None else wanted
                 if wanted is None and len(each_run) > 1:  # once: to plan them for each run takes longer than all else
@@ -122,7 +124,7 @@ def _store_once(
     identity = repr((computation.function, selection.runs, sorted(selection.params.items())))
     digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     names = {table.name: f"{table.name}_{digest}" for table in computation.tables}
-    con.execute(f"create schema if not exists {SCHEMA}").fetchall()
+    shared_relations.create_schema(con)
     existing = con.execute("select view_name from duckdb_views() where schema_name = ?", [SCHEMA]).fetchall()
     if {(name,) for name in names.values()} <= set(existing):
         return names

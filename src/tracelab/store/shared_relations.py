@@ -25,8 +25,9 @@ from tracelab.store import execution
 
 SCHEMA = "computed"
 """The schema of a session whose tables hold what was computed in it."""
-COMPUTING = threading.RLock()
-"""Held where a session computes: cursors of several threads may want the same rows."""
+
+_CREATING = threading.Lock()
+_LOCKS: dict[str, threading.Lock] = {}
 
 LEAST_KEPT_ROWS = 50_000
 """Rows of a run from which on its relations are kept: to compute fewer takes less than half a second."""
@@ -118,20 +119,33 @@ def provide(
     kept = open_kept() if open_kept and not execution.has_few_rows(con) else None
     if runs is None and kept is not None and len(kept.keys) == 1:
         runs = list(kept.keys)
-    with COMPUTING:
-        con.execute(f"create schema if not exists {SCHEMA}").fetchall()
-        sources: dict[str, list[str]] = {name: [] for name in names}
-        for run in [None] if runs is None else runs:
-            for name in names:
-                sources[name].append(_provide_one(con, name, _Part(run, rank), kept))
+    create_schema(con)
+    sources: dict[str, list[str]] = {name: [] for name in names}
+    for run in [None] if runs is None else runs:
+        for name in names:
+            sources[name].append(_provide_one(con, name, _Part(run, rank), kept))
     if runs is not None and len(runs) != 1:
         for name in names:
             parts = [f"from {source}" for source in sources[name]]
             con.execute(f"create or replace temp view {name} as {' union all '.join(parts)}").fetchall()
 
 
+def create_schema(con: duckdb.DuckDBPyConnection) -> None:
+    """Create the schema of computed tables unless the session has it: several threads may want it at once."""
+    with _CREATING:
+        con.execute(f"create schema if not exists {SCHEMA}").fetchall()
+
+
 def _provide_one(con: duckdb.DuckDBPyConnection, name: str, part: _Part, kept: Kept | None) -> str:
     """Make a relation readable, with those that it reads where it is computed; return what to read it from."""
+    with _lock(name):
+        source = _make_one(con, name, part, kept)
+    con.execute(f"create or replace temp view {name} as from {source}").fetchall()
+    return source
+
+
+def _make_one(con: duckdb.DuckDBPyConnection, name: str, part: _Part, kept: Kept | None) -> str:
+    """Store the rows of a relation unless the session has them; return what to read them from."""
     whole = _Part(part.run)
     source = _find_stored(con, name, whole) or _read_kept(con, name, whole, kept)
     if source is None and part != whole and "$rank" in _definitions()[name]:
@@ -143,8 +157,15 @@ def _provide_one(con: duckdb.DuckDBPyConnection, name: str, part: _Part, kept: K
             _provide_one(con, read, part, kept)
         source = _compute(con, name, part)
         _keep(con, name, part, kept)
-    con.execute(f"create or replace temp view {name} as from {source}").fetchall()
     return source
+
+
+def _lock(name: str) -> threading.Lock:
+    """Return what is held while a relation is made: cursors of several threads make it once, and others meanwhile.
+
+    Relations read no other in a circle, so no two threads wait for each other.
+    """
+    return _LOCKS.setdefault(name, threading.Lock())
 
 
 def kept_values(sql: str) -> dict[str, str | int | None]:
