@@ -63,7 +63,7 @@ replayed as materialized (
     from known_replays($run, $rank, $captures_from)
 ),
 recorded as not materialized (
-    from counted_ops($run, $rank, 'replayed')
+    from counted_ops('ops', $run, $rank, 'replayed')
 ),
 api as not materialized (
     from filtered_calls($run, $rank)

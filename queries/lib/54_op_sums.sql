@@ -1,9 +1,10 @@
 -- What ops take on the CPU, and on GPUs by what they launch.
 
--- counted_ops(of_run, of_rank, replays): ops with is_counted, and of naming_ops(), where it is false, those that launch rows of them.
-create or replace macro counted_ops(of_run, of_rank, replays) as table
+-- counted_ops(executions, of_run, of_rank, replays): ops, be it all or some, with is_counted, and of naming_ops(), where it is false,
+-- those that launch rows of them.
+create or replace macro counted_ops(executions, of_run, of_rank, replays) as table
 select run, source, rank, pid, tid, name, start_ns, end_ns, external_id, sequence_number, forward_tid, input_shapes, true as is_counted
-from ops
+from query_table(executions)
 where matches(run, of_run) and matches(rank, of_rank)
 union all
 select run, source, rank, pid, tid, name, start_ns, end_ns, external_id, sequence_number, forward_tid, input_shapes, false

@@ -8,7 +8,7 @@ with replayed as materialized (
     from known_replays($run, $rank, $captures_from)
 ),
 executions as not materialized (
-    select row_number() over () as place, *, null::varchar as detail from counted_ops($run, $rank, 'replayed')
+    select row_number() over () as place, *, null::varchar as detail from counted_ops('ops', $run, $rank, 'replayed')
 ),
 api as not materialized (
     from filtered_calls($run, $rank)

@@ -170,6 +170,17 @@ def test_few_collectives_among_many_kernels_are_kept(tmp_path: Path, computed: l
     assert sorted(computed) == sorted(["communication_kernels", *NAMES])
 
 
+def test_sums_of_many_ops_are_kept_however_few_names_they_have(tmp_path: Path, computed: list[str]) -> None:
+    thread = {"run": "job", "source": "job0", "rank": 0, "pid": 0, "tid": 3}
+    ops = [thread | {"name": "add", "start_ns": 100 * at, "dur_ns": 50} for at in range(LARGE)]
+    kernels = [kernel(0, 100 * at, 100 * at + 50, source="job0", run="job") for at in range(LARGE)]
+    store = build_store(tmp_path / "lab", {"kernels": kernels, "ops": ops}, trace_bytes=None)
+    for _ in range(2):
+        with session.connect(store) as con:
+            assert execute.run(con, library.find("op_summary"), {})["calls"].to_pylist() == [LARGE]
+    assert computed == ["op_times"]
+
+
 def test_rollups_read_kept_relations(tmp_path: Path, computed: list[str]) -> None:
     store = store_of(tmp_path / "lab", 10)
     answers = []
