@@ -274,6 +274,8 @@ def open_report_session(
             mask = _choose_rows(store, started, AFTER_START, alignment)
             con = opened.enter_context(session.connect(store, alignment=alignment, mask=mask))
         con.execute("set enable_progress_bar = false").fetchall()  # DuckDB draws it on stdout, among the data
+        if not execution.has_few_rows(con):
+            execution.reuse_memory(con)
         names = tuple(sorted(set(runs) or known))
         selected = tuple(dict.fromkeys(runs))
         has_all_runs = selected == tuple(known)  # in another order answers list the first named run first
