@@ -135,7 +135,9 @@ def test_the_step_time_beside_a_comparison_is_of_its_steps(tmp_path: Path) -> No
     store = build_store(tmp_path / "lab", together(recording("a"), recording("b", slower=1_000, steps=2)))
     with open_report_session(store, ()) as session:
         answers = {each.query.name: each for each in session.run_all(summarize_module.needed_queries())}
-        alone, beside = (summarize_module.summarize_answers(session, answers, compared=each) for each in (False, True))
+        alone, beside = (
+            summarize_module.summarize_answers(session, answers, None, compared=each) for each in (False, True)
+        )
     notes = [summaries[0].figures[0].note for summaries in (alone, beside)]
     assert notes == [
         "median of 3 recorded steps, 10.00 µs to 10.00 µs; left out: 2 first or last",

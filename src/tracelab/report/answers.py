@@ -1,13 +1,13 @@
 """Run the queries of a report, over the whole store or over selected runs."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tracelab.store.scope.row_mask import RowMask
 
 _AT_ONCE = 2
+_Result = TypeVar("_Result")
 _COUNTS = "kernel_metrics"
 """The table of counts, which the runs of a program share."""
 _NO_SWEEP = "none of the runs is a cell of a sweep: record one with `tracelab collect sweep`, and ingest its folder"
@@ -145,24 +146,19 @@ class ReportSession:
         )
 
     def run_all(self, queries: Sequence[Query]) -> list[Answer]:
-        """Run queries for their sections, two at a time: few of them keep every core busy throughout."""
-        cursors: SimpleQueue[duckdb.DuckDBPyConnection] = SimpleQueue()
+        """Run queries for their sections, two at a time."""
+        with self.open_workers() as workers:
+            return [each.result() for each in workers.submit_queries(queries)]
+
+    @contextmanager
+    def open_workers(self) -> "Iterator[Workers]":
+        """Yield what runs tasks two at a time: few queries keep every core busy throughout. An error stops them all."""
         opened = [self.con.cursor() for _ in range(_AT_ONCE)]
         for cursor in opened:
             cursor.execute("set enable_progress_bar = false").fetchall()
-            cursors.put(cursor)
-
-        def run_one(query: Query) -> Answer:
-            cursor = cursors.get()
-            try:
-                return replace(self, con=cursor).run_for_section(query)
-            finally:
-                cursors.put(cursor)
-
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            pending = [pool.submit(run_one, query) for query in queries]
             try:
-                return [each.result() for each in pending]
+                yield Workers(self, pool, opened)
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 for cursor in opened:  # Ctrl-C reaches this thread alone
@@ -237,6 +233,39 @@ class ReportSession:
             {"runs": list(self.runs)},
         ).fetchall()
         return [sweep for (sweep,) in rows]
+
+
+class Workers:
+    """Threads of a report, each with a cursor of its session."""
+
+    def __init__(
+        self, session: ReportSession, pool: ThreadPoolExecutor, cursors: Iterable[duckdb.DuckDBPyConnection]
+    ) -> None:
+        self._session = session
+        self._pool = pool
+        self._cursors: SimpleQueue[duckdb.DuckDBPyConnection] = SimpleQueue()
+        for cursor in cursors:
+            self._cursors.put(cursor)
+
+    def submit(self, task: Callable[[ReportSession], _Result]) -> "Future[_Result]":
+        """Run a task when a thread is free, with the session on the thread's cursor."""
+
+        def run() -> _Result:
+            cursor = self._cursors.get()
+            try:
+                return task(replace(self._session, con=cursor))
+            finally:
+                self._cursors.put(cursor)
+
+        return self._pool.submit(run)
+
+    def submit_queries(self, queries: Iterable[Query]) -> "list[Future[Answer]]":
+        """Run queries for their sections."""
+
+        def run(query: Query, session: ReportSession) -> Answer:
+            return session.run_for_section(query)
+
+        return [self.submit(partial(run, query)) for query in queries]
 
 
 def findings_and_within(query: Query) -> tuple[Finding, ...]:

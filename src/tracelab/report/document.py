@@ -4,8 +4,8 @@
 
 A query enters by its header: `[report]` names the section and the findings (tracelab.query.report_rules).
 A section beyond query results is a function in `SECTIONS`: it takes a `ReportSession` (an open store:
-`run_named("gpu_breakdown")`, the connection `con`, the chosen `runs`) and the findings of the summaries by run, and
-returns a `Section`, or None without data.
+`run_named("gpu_breakdown")`, the connection `con`, the chosen `runs`), runs its queries, and returns a function that
+takes the session and the findings of the summaries by run, and returns a `Section`, or None without data.
 It escapes what it writes into `body` (`html.escape_text` for names). Values for its scripts go into `data`: the block
 "timeline" is read with `tracelab.json("timeline")`. Its scripts are files in assets, named in `scripts`; they follow
 the report's own, which define:
@@ -42,19 +42,22 @@ from tracelab.report.part import render_missing, render_query
 from tracelab.report.summary.html import render_summaries
 from tracelab.report.summary.lead import RunLeads
 from tracelab.report.summary.summarize import summarize_answers
+from tracelab.report.summary.utilization import submit_utilization
 from tracelab.report.table_cache import cache_small_tables
-from tracelab.report.timeline import drawn_runs, render_timeline
+from tracelab.report.timeline import drawn_runs, prepare_timeline
 from tracelab.report.verdict import compare_pair, render_verdict
 from tracelab.store.scope.request import Scope
 
 __all__ = ["Answer", "ReportSession", "Section", "report"]
 
-SECTIONS: dict[str, Callable[[ReportSession, RunLeads], Section | None]] = {
-    "health": lambda session, _: render_health(session),
-    "when": render_timeline,
-    "stacks": render_flame,
+Render = Callable[[ReportSession, RunLeads], Section | None]
+
+SECTIONS: dict[str, Callable[[ReportSession], Render]] = {
+    "health": lambda session: _made(render_health(session)),
+    "when": prepare_timeline,
+    "stacks": lambda session: _made(render_flame(session)),
 }
-"""Sections that a function builds, which runs its own queries."""
+"""Sections that a function builds, which runs its own queries and returns what renders their answers."""
 
 _UNFOLDED = ("time", "comparison")
 """Sections whose first query is shown whole; of others a reader unfolds what the findings lead to."""
@@ -93,36 +96,53 @@ def report(
         return render_page("tracelab report", render_head(session), filled)
 
 
+def _made(section: Section | None) -> Render:
+    return lambda _session, _leads: section
+
+
 def _sections(session: ReportSession) -> Iterator[Section]:
-    """Yield the sections in order: built by a function, or of the results of their queries."""
+    """Yield the sections in order: built by a function, or of the results of their queries.
+
+    What functions build is computed while the answers of queries are summarized and rendered.
+    """
     sections = _ordered_sections(session)
-    selected = session.run_all(_report_queries([name for name, _ in sections]))
-    is_pair = len(session.run_names) == _COMPARED
-    summaries = summarize_answers(session, {answer.query.name: answer for answer in selected}, compared=is_pair)
-    leads = {each.run: (*each.leads, *each.unranked) for each in summaries}
-    for part, title in sections:
-        if part == "summary":
-            drawn = frozenset(drawn_runs(session))
-            listed = summaries[:_MOST_SUMMARIES]
-            yield Section(part, title, render_summaries(listed, named=session.several, drawn=drawn))
-            continue
-        if part in SECTIONS:
-            if (section := SECTIONS[part](session, leads)) is not None:
-                yield section
-            continue
-        answers = [each for each in selected if each.query.report and each.query.report.section == part]
-        filled = [answer for answer in answers if answer.table is not None]
-        compared = compare_pair(session) if is_pair and part == "comparison" else None
-        joined = group_kernels(compared) if isinstance(compared, Comparison) else None
-        body = "\n".join(
-            render_query(session, answer, leads, is_unfolded=at == 0 and part in _UNFOLDED, joined=joined)
-            for at, answer in enumerate(filled)
-        )
-        if compared is not None:
-            body = f"{render_verdict(session, compared)}\n{body}"
-        missing = tuple(render_missing(answer) for answer in answers if answer.table is None)
-        if answers:
-            yield Section(part, title, body, missing=missing)
+    with session.open_workers() as workers:
+        queries = workers.submit_queries(_report_queries([name for name, _ in sections]))
+        utilization = submit_utilization(workers, queries)
+        built = {part: workers.submit(SECTIONS[part]) for part, _ in sections if part in SECTIONS}
+        selected = [each.result() for each in queries]
+        is_pair = len(session.run_names) == _COMPARED
+        answers = {answer.query.name: answer for answer in selected}
+        summaries = summarize_answers(session, answers, utilization.result(), compared=is_pair)
+        leads = {each.run: (*each.leads, *each.unranked) for each in summaries}
+        for part, title in sections:
+            if part == "summary":
+                drawn = frozenset(drawn_runs(session))
+                listed = summaries[:_MOST_SUMMARIES]
+                yield Section(part, title, render_summaries(listed, named=session.several, drawn=drawn))
+            elif part in SECTIONS:
+                if (section := built[part].result()(session, leads)) is not None:
+                    yield section
+            elif of_part := [each for each in selected if each.query.report and each.query.report.section == part]:
+                yield _render_answers(session, part, title, of_part, leads)
+
+
+def _render_answers(
+    session: ReportSession, part: str, title: str, answers: Sequence[Answer], leads: RunLeads
+) -> Section:
+    """Render the section of queries."""
+    filled = [answer for answer in answers if answer.table is not None]
+    is_comparison = len(session.run_names) == _COMPARED and part == "comparison"
+    compared = compare_pair(session) if is_comparison else None
+    joined = group_kernels(compared) if isinstance(compared, Comparison) else None
+    body = "\n".join(
+        render_query(session, answer, leads, is_unfolded=at == 0 and part in _UNFOLDED, joined=joined)
+        for at, answer in enumerate(filled)
+    )
+    if compared is not None:
+        body = f"{render_verdict(session, compared)}\n{body}"
+    missing = tuple(render_missing(answer) for answer in answers if answer.table is None)
+    return Section(part, title, body, missing=missing)
 
 
 def _ordered_sections(session: ReportSession) -> list[tuple[str, str]]:

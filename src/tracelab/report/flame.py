@@ -10,7 +10,6 @@ from tracelab.export.stacks import MEASURES
 from tracelab.output.labels import Quantity, format_scaled
 from tracelab.report.answers import ReportSession
 from tracelab.report.html import Section, count_in_file, escape_text, render_prose
-from tracelab.report.summary.lead import RunLeads
 from tracelab.report.table import table_html
 
 MOST_FRAMES = 65_536
@@ -29,7 +28,7 @@ _EXPLAINED = (
 )
 
 
-def render_flame(session: ReportSession, leads: RunLeads | None = None) -> Section | None:  # noqa: ARG001  of all sections
+def render_flame(session: ReportSession) -> Section | None:
     """Render the section for the first rank of each run with Python frames; None where no run has any."""
     ranks = _recorded_ranks(session)
     figures = [_figure_data(session, run, rank) for run, rank in list(ranks.items())[:_MOST_RUNS]]

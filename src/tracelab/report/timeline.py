@@ -1,6 +1,8 @@
 """Render the timeline section: zoomable time bins, embedded exactly at the finest level."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -8,7 +10,7 @@ import pyarrow as pa
 from tracelab.errors import NoDataError
 from tracelab.output.labels import Quantity, format_scaled
 from tracelab.query import execute, library
-from tracelab.report.answers import ReportSession
+from tracelab.report.answers import Answer, ReportSession
 from tracelab.report.findings import render_findings
 from tracelab.report.html import Section, count_in_file, escape_text, render_prose
 from tracelab.report.summary.lead import Lead, RunLeads
@@ -43,20 +45,36 @@ _Key = tuple[str, int, int | None]
 
 def render_timeline(session: ReportSession, leads: RunLeads | None = None) -> Section | None:
     """Render the section, if there is any GPU activity; `leads` are the findings of each run's summary."""
+    return prepare_timeline(session)(session, leads or {})
+
+
+def prepare_timeline(session: ReportSession) -> Callable[[ReportSession, RunLeads], Section | None]:
+    """Run the queries of the section, and return what renders their answers."""
     devices = _devices(session)
     if not devices:
-        return None
-    bins = _max_bins(len(devices[:MOST_DEVICES]))
-    answer = session.run_named("timeline", bins=bins)
+        return lambda _session, _leads: None
+    answer = session.run_named("timeline", bins=_max_bins(len(devices[:MOST_DEVICES])))
     if answer.table is None:
-        return None
+        return lambda _session, _leads: None
     embedded = _embed_bins(answer.table, devices[:MOST_DEVICES])
     for run in embedded:
         run["steps"] = _steps(session, run["run"])
-        run["onPaper"] = _choose_bands(run, (leads or {}).get(run["run"], ()))
-    printed = _choose_runs(embedded, leads or {})
-    table_bins = _table_bins(len(devices[:MOST_DEVICES]))
-    coarse = session.run_named("timeline", bins=table_bins).table
+    coarse = session.run_named("timeline", bins=_table_bins(len(devices[:MOST_DEVICES]))).table
+    return partial(_render, devices, replace(answer, table=None), embedded, coarse)
+
+
+def _render(
+    devices: Sequence[_Key],
+    answer: Answer,
+    embedded: list[dict[str, Any]],
+    coarse: pa.Table | None,
+    session: ReportSession,
+    leads: RunLeads,
+) -> Section:
+    """Render the bins of `embedded`, of the table of `coarse` ones; `answer` is without its rows."""
+    for run in embedded:
+        run["onPaper"] = _choose_bands(run, leads.get(run["run"], ()))
+    printed = _choose_runs(embedded, leads)
     body = [
         f'<article class="part" id="{answer.query.name}"><h3>{escape_text(answer.query.title)}</h3>',
         render_findings(session, answer.query, coarse, leads) if coarse is not None else "",
@@ -65,7 +83,7 @@ def render_timeline(session: ReportSession, leads: RunLeads | None = None) -> Se
         *(_figure(number, run, is_on_paper=run["run"] in printed) for number, run in enumerate(embedded)),
         _paper_note(len(embedded) - len(printed)),
         _omission_note(session, devices),
-        _table(coarse, table_bins),
+        _table(coarse, _table_bins(len(devices[:MOST_DEVICES]))),
         f"<details class=definition><summary>Definition</summary><p>{render_prose(answer.query.prose)}</p></details>",
         f'<details class=sql id="sql-{answer.query.name}"><summary>SQL</summary>'
         f"<p>Full result: <code>{escape_text(answer.command)}</code></p>"

@@ -35,7 +35,7 @@ from tracelab.report.summary.lead import FoundLeads, Lead
 from tracelab.report.summary.leads import SlowedSteps, find_leads
 from tracelab.report.summary.losses import compute_losses, describe_balance
 from tracelab.report.summary.settings import LEAST_COMPARABLE, fetch_settings
-from tracelab.report.summary.utilization import add_by_shapes
+from tracelab.report.summary.utilization import submit_utilization
 from tracelab.report.table_cache import cache_small_tables
 from tracelab.report.windows import MeasuredTime, create_windows, measured_times
 from tracelab.resources import QUERIES
@@ -141,20 +141,24 @@ def summarize(
     with open_report_session(store, runs, aligned=aligned, scope=scope) as opened:
         session = replace(opened, all_findings=all_findings)
         cache_small_tables(session.con, store)
-        answers = {each.query.name: each for each in session.run_all(needed_queries())}
-        return summarize_answers(session, answers)
+        with session.open_workers() as workers:
+            queries = workers.submit_queries(needed_queries())
+            shapes = submit_utilization(workers, queries)
+            answers = {each.query.name: each for each in (query.result() for query in queries)}
+            utilization = shapes.result()
+        return summarize_answers(session, answers, utilization)
 
 
 def summarize_answers(
-    session: ReportSession, answers: Mapping[str, Answer], *, compared: bool = False
+    session: ReportSession, answers: Mapping[str, Answer], utilization: pa.Table | None, *, compared: bool = False
 ) -> list[RunSummary]:
-    """Summarize the runs of a session from the answers of the needed queries.
+    """Summarize the runs of a session from the answers of the needed queries, and of `submit_utilization`.
 
     With `compared`, the step time is of the steps that count where these runs are compared; else of those that count in
     each run by itself.
     """
     tables = {name: answer.table for name, answer in answers.items()}
-    tables["mfu"] = add_by_shapes(session, tables.get("mfu"))
+    tables["mfu"] = utilization
     missing = {name: answer.missing_reason for name, answer in answers.items() if tables[name] is None}
     tables |= {
         name: each.unshown for name, each in answers.items() if name == "stragglers" and each.unshown is not None

@@ -1,11 +1,14 @@
 """The utilization of runs whose FLOPs no profiler counted: by the shapes of their ops."""
 
+from collections.abc import Iterable
+from concurrent.futures import Future
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracelab.query import library
 from tracelab.query.spec import Value
-from tracelab.report.answers import ReportSession
+from tracelab.report.answers import Answer, ReportSession, Workers
 from tracelab.report.summary.figures import LEAST_COVERAGE
 
 _MOST_RUNS = 12
@@ -13,6 +16,16 @@ _WITH_SHAPES = """
     select distinct run from ops
     where list_contains($runs, run) and input_shapes is not null and run in (select run from kernels)
 """
+
+
+def submit_utilization(workers: Workers, pending: Iterable["Future[Answer]"]) -> "Future[pa.Table | None]":
+    """Submit `add_by_shapes` behind the pending queries of a summary, so that it runs while others do."""
+
+    def run(session: ReportSession) -> pa.Table | None:
+        answers = (each.result() for each in pending)
+        return add_by_shapes(session, next((each.table for each in answers if each.query.name == "mfu"), None))
+
+    return workers.submit(run)
 
 
 def add_by_shapes(session: ReportSession, counted: pa.Table | None) -> pa.Table | None:
