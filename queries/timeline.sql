@@ -14,6 +14,7 @@
 -- bins = { default = 100, about = "bins of equal length" }
 -- from_ns = { type = "integer", about = "only from there on, in ns since the first GPU activity of the run" }
 -- to_ns = { type = "integer", about = "only up to there" }
+-- most_devices = { type = "integer", about = "only so many devices, the first by run, rank and device" }
 -- [columns]
 -- common = ["run", "rank", "device"]
 -- bin = "Number of the bin, from 0."
@@ -72,7 +73,7 @@ keyed as (
     select distinct lane_key(run, source, rank, device, null) as key, run, source, rank, device, first_ns, last_ns, bin_ns as near_ns
     from states
 ),
-own_lanes as (
+matching_lanes as (
     from lane_numbers('keyed')
 ),
 -- /// end
@@ -89,10 +90,13 @@ extents as (
 placed as materialized (
     from axis_of('extents')
 ),
-own_lanes as (
+matching_lanes as (
     from all_lanes where matches(rank, $rank) and matches(device, $device)
 ),
 -- /// end
+own_lanes as (
+    from matching_lanes qualify $most_devices is null or dense_rank() over (order by run, rank, device) <= $most_devices
+),
 axes as materialized (
     select run, first_ns, span_ns, greatest(least($bins, span_ns), 1)::integer as bins
     from (
@@ -260,10 +264,15 @@ copied as (
     from split_at_bins('copies')
     group by lane, bin
 ),
+devices_seen as materialized (
+    select distinct run, rank, device from lanes_seen
+),
 allocations as materialized (
     select row_number() over () as id, run, source, rank, pid, device, time_ns, size_bytes, allocated_bytes, reserved_bytes
     from memory_events
-    where device is not null and matches(run, $run) and matches(rank, $rank) and matches(device, $device)
+    where
+        device is not null and matches(run, $run) and matches(rank, $rank) and matches(device, $device)
+        and ($most_devices is null or (run, rank, device) in (from devices_seen))
 ),
 held as materialized (  -- after the last event of each instant
     select
@@ -278,9 +287,6 @@ held as materialized (  -- after the last event of each instant
         where has_valid_interval(m.time_ns, m.time_ns)
     )
     group by run, rank, device, at_ns
-),
-devices_seen as materialized (
-    select distinct run, rank, device from lanes_seen
 ),
 grid as materialized (
     select

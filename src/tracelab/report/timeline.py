@@ -53,7 +53,8 @@ def prepare_timeline(session: ReportSession) -> Callable[[ReportSession, RunLead
     devices = _devices(session)
     if not devices:
         return lambda _session, _leads: None
-    answer = session.run_named("timeline", bins=_max_bins(len(devices[:MOST_DEVICES])))
+    only = {"most_devices": MOST_DEVICES} if len(devices) > MOST_DEVICES else {}
+    answer = session.run_named("timeline", bins=_max_bins(len(devices[:MOST_DEVICES])), **only)
     if answer.table is None:
         return lambda _session, _leads: None
     embedded = _embed_bins(answer.table, devices[:MOST_DEVICES])
