@@ -220,7 +220,7 @@ def test_a_step_takes_no_less_time_in_a_replay_than_its_gpus_are_busy(
     (moved,) = windows.of(changed) or [Window(0, 0, -1)]
     for rank in ranks:
         own = np.flatnonzero(is_begun & (graph.end[graph.gpu_from :] <= recorded[0].end)) + graph.gpu_from
-        own = own[graph.rank[own] == rank]
+        own = own[graph.ranks(own) == rank]
         spans = zip(changed.start[own].tolist(), changed.end[own].tolist(), strict=True)
         assert len({ns for start, end in spans for ns in range(start, end)}) <= moved.end - moved.start
 

@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 
 from tracelab.paths.bursts import Bursts, find_bursts
-from tracelab.paths.columns import NONE, Array
+from tracelab.paths.columns import NONE, Array, repeat_number
 from tracelab.paths.dependencies import Edges
 from tracelab.paths.nesting import Nesting
 from tracelab.paths.nodes import Nodes
@@ -80,6 +80,11 @@ def _allocate(
             [getattr(each, name) + part.first_cpu_row for each, part in zip(waits, parts, strict=True)]
         )
 
+    def launched() -> Array:
+        """Return -1 for each row of a GPU, as a view of one item where no launch is recorded."""
+        is_any = any((each.launches.row >= 0).any() for each in waits)
+        return np.full(rows, -1, np.int32) if is_any else repeat_number(-1, rows)
+
     first_segments = _firsts(each.start for each in divided)
     parent = np.empty(recording.cpu.count, np.int32)
     return Nodes(
@@ -100,7 +105,6 @@ def _allocate(
         bound=np.full(nodes, NONE),
         gap=np.zeros(nodes, np.int8),
         cause=np.zeros(nodes, np.int8),
-        rank=np.empty(nodes, np.int32),
         awaited_segment=np.empty(heads, np.int64),
         unexplained=np.concatenate(
             [each.unexplained + first for each, first in zip(bursts, first_segments, strict=True)]
@@ -108,10 +112,8 @@ def _allocate(
         waits=Edges(
             join_edges("after"), join_edges("before"), np.concatenate([each.edges.is_inferred for each in waits])
         ),
-        stream_before=np.empty(rows, np.int32),
-        launch_row=np.empty(rows, np.int32),
-        launch_time=np.empty(rows, np.int64),
-        launch_thread=np.empty(rows, np.int32),
-        launch_before=np.empty(rows, np.int32),
-        launch_at=np.empty(rows, np.int32),
+        launch_row=launched(),
+        launch_call=launched(),
+        launch_before=launched(),
+        launch_at=launched(),
     )  # fmt: skip

@@ -103,7 +103,7 @@ def _keep_changed(graph: Graph, params: Params, chosen: Chosen) -> None:
     if params["change"] == "no_launch_gaps":
         chosen.keep_rows(graph.launch_thread >= 0)
     if params["change"] == "no_short_gaps":
-        bound = graph.plain.bound
+        bound = graph.at_start("bound")
         chosen.keep_rows((bound != NONE) & (graph.start[graph.gpu_from :] - bound <= SHORT_GAP_NS))
     if params["change"] == "no_waits":
         chosen.keep_rows(graph.meeting >= 0)
@@ -115,7 +115,7 @@ def _keep_rank(graph: Graph, params: Params, chosen: Chosen) -> None:
         return
     rank = int(params["of_rank"])
     is_own = graph.recording.cpu.rank_of_lane == rank
-    chosen.keep(is_own[graph.segments.thread], graph.rank[graph.gpu_from :] == rank)
+    chosen.keep(is_own[graph.segments.thread], graph.recording.gpu.ranks() == rank)
     if params["change"] == "on_time":
         of_segments, of_rows = shorten_late_work(graph, rank)
         chosen.keep(of_segments != 1, of_rows != 1)

@@ -64,11 +64,16 @@ def _with_freed_memory() -> Iterator[None]:
             return_freed_memory(USUALLY_KEPT_BYTES)
 
 
+def repeat_number(number: int, length: int) -> Array:
+    """Return an array of one number for each row: a view of one item."""
+    return np.broadcast_to(np.int64(number), length)
+
+
 def numbers(table: pa.Table, name: str) -> Array:
     """Return a column of whole numbers, NULL as NONE."""
     column = table.column(name)
     if column.null_count == len(column) > 0:
-        return np.broadcast_to(np.int64(NONE), len(column))  # a view of one item
+        return repeat_number(NONE, len(column))
     values, is_null = _read_values(column, pa.int64())
     return values if is_null is None else np.where(is_null, NONE, values)
 
@@ -185,6 +190,13 @@ def _number_values(column: Array) -> tuple[Array, int]:
     numbers_of_values[place] = 1
     np.cumsum(numbers_of_values, out=numbers_of_values)
     return numbers_of_values[place] - 1, int(numbers_of_values[-1])
+
+
+def join_keys(lane: Array, span: int, time: Array) -> Array:
+    """Return lanes and times below a span as one number each, which sorts by both; lanes may have fewer bits."""
+    keys: Array = np.multiply(lane, span, dtype=np.int64)
+    keys += time
+    return keys
 
 
 def joint_numbers(*relations: Sequence[Array]) -> list[Array]:

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tracelab.paths.columns import NONE, Array, find_sorted, group_numbers, last_at_most
+from tracelab.paths.columns import NONE, Array, find_sorted, group_numbers, join_keys, last_at_most, repeat_number
 from tracelab.paths.recording import CpuRows, GpuRows, Recording
 from tracelab.paths.threads import Segments
 
@@ -39,9 +39,13 @@ class Launches:
     time: Array
     thread: Array
     row: Array
-    key: Array
-    """Stream and launch as one number; of rows without a call that of their start."""
+    gpu: GpuRows
     span: int
+
+    @cached_property
+    def key(self) -> Array:
+        """Return stream and launch of each row as one number; of rows without a call stream and start."""
+        return join_keys(self.gpu.lane, self.span, np.where(self.time == NONE, self.gpu.start, self.time))
 
     @cached_property
     def order(self) -> Array:
@@ -85,16 +89,14 @@ def index_calls(cpu: CpuRows) -> Calls:
 
 def find_launches(gpu: GpuRows, cpu: CpuRows, calls: Calls, window_ns: int) -> Launches:
     """Find the call that launched each GPU row."""
+    span = window_ns + 2
+    if not len(calls.row):
+        none = repeat_number(-1, gpu.count)
+        return Launches(repeat_number(NONE, gpu.count), none, none, gpu, span)
     place = calls.find(gpu.key)
     known = place >= 0
-    if len(calls.row):
-        time = np.where(known, calls.start[place], gpu.start)
-        row = np.where(known, calls.row[place], -1)
-    else:
-        time, row = gpu.start.copy(), np.full(gpu.count, -1)
-    thread = np.where(row >= 0, cpu.lane[row], -1) if cpu.count else np.full(gpu.count, -1)
-    span = window_ns + 2
-    return Launches(np.where(known, time, NONE), thread, row, gpu.lane * span + time, span)
+    row = np.where(known, calls.row[place], -1)
+    return Launches(np.where(known, calls.start[place], NONE), np.where(known, cpu.lane[row], -1), row, gpu, span)
 
 
 @dataclass(frozen=True)
@@ -150,6 +152,8 @@ def _recorded_waits(
     """Find the row launched last before the event's record, and the first one launched behind the wait."""
     syncs = recording.syncs
     waits = np.flatnonzero(np.array([kind == STREAM_WAIT for kind in syncs.kinds])[syncs.kind])
+    if not len(waits):
+        return NONE_OF_THEM, NONE_OF_THEM, NONE_OF_THEM.astype(bool)
     time = call_start(calls, syncs.key[waits], syncs.start[waits])
     record = call_start(calls, syncs.awaited_key[waits], time)
     process, device = syncs.process[waits], syncs.device[waits]
@@ -171,11 +175,10 @@ def _inferred_waits(recording: Recording, launches: Launches, streams: Streams) 
     waits = waits[~np.isin(cpu.process_of_lane, traced)[cpu.lane[waits]]]
     launched = np.flatnonzero(launches.thread >= 0)
     if not len(waits) or not len(launched):
-        none = np.zeros(0, dtype=np.int64)
-        return none, none, none.astype(bool)
-    key = launches.thread[launched] * launches.span + launches.time[launched]
+        return NONE_OF_THEM, NONE_OF_THEM, NONE_OF_THEM.astype(bool)
+    key = join_keys(launches.thread[launched], launches.span, launches.time[launched])
     order = np.argsort(key, kind="stable")
-    place = np.searchsorted(key[order], cpu.lane[waits] * launches.span + cpu.start[waits])
+    place = np.searchsorted(key[order], join_keys(cpu.lane[waits], launches.span, cpu.start[waits]))
     after = launched[order[np.minimum(place, len(order) - 1)]]
     fits = (place < len(order)) & (launches.thread[after] == cpu.lane[waits])
     waits, after = waits[fits], after[fits]
@@ -218,9 +221,9 @@ def stream_order(gpu: GpuRows) -> Array:
     running = np.flatnonzero((before >= 0) & (gpu.end[before] > gpu.start + CLOCK_NOISE_NS))
     if len(running):
         span = int(gpu.end.max()) + 2
-        key = gpu.lane * span + gpu.end
+        key = join_keys(gpu.lane, span, gpu.end)
         order = np.argsort(key, kind="stable")
-        place = last_at_most(key[order], gpu.lane[running] * span + gpu.start[running])
+        place = last_at_most(key[order], join_keys(gpu.lane[running], span, gpu.start[running]))
         ended = order[np.maximum(place, 0)]
         fits = (place >= 0) & (gpu.lane[ended] == gpu.lane[running]) & (ended < running)
         before[running] = np.where(fits, ended, -1)

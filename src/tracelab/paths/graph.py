@@ -1,15 +1,30 @@
 """Build the graph of a run: its nodes, each with the one that it waited for last, on any rank."""
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
 from tracelab.paths.assembly import find_nodes
-from tracelab.paths.columns import NONE, Array, joint_numbers, last_at_most, numbers
-from tracelab.paths.nodes import CAUSE, GAP, Followed, Nodes
-from tracelab.paths.recording import GpuRows, Recording, Relations, Rows, Syncs, read_recording
+from tracelab.paths.columns import NONE, Array, cells, joint_numbers, last_at_most, numbers, repeat_number
+from tracelab.paths.nodes import CAUSE, GAP, Nodes
+from tracelab.paths.recording import GpuRows, Recording, Relations, Syncs, read_recording
 from tracelab.paths.work import RecordedWork, Work
+
+
+@dataclass(frozen=True)
+class Followed:
+    """What some rows of GPUs waited for: the nodes before them, when those were done, and the gap and cause behind."""
+
+    row: Array
+    """In rising order."""
+    before: Array
+    bound: Array
+    gap: Array
+    cause: Array
 
 
 @dataclass(frozen=True)
@@ -18,14 +33,33 @@ class Graph(Nodes):
 
     recording: Recording
     plain: Followed
-    """What rows of GPUs waited for without the wait within a collective."""
-    entered: Array
-    """For each row of a GPU when the last rank entered its collective."""
+    """What rows that wait for another rank waited for at their start."""
     meeting: Array
     """Number of the collective of a node that is matched on all of its ranks, else -1."""
     clamped: int
     """Rows that start before what they waited for had ended, by noise of the clocks."""
     work: Work
+
+    @cached_property
+    def entered(self) -> Array:
+        """Return for each row of a GPU when the last rank entered its collective."""
+        return last_entries(self.recording.gpu.start, self.meeting)
+
+    def ranks(self, nodes: Array) -> Array:
+        """Return the rank of each of some nodes."""
+        is_gpu = nodes >= self.gpu_from
+        ranks = np.empty(len(nodes), np.int32)
+        ranks[is_gpu] = self.recording.gpu.ranks(nodes[is_gpu] - self.gpu_from)
+        ranks[~is_gpu] = self.recording.cpu.rank_of_lane[self.segments.thread[self.head[nodes[~is_gpu]]]]
+        return ranks
+
+    def at_start(self, name: Literal["before", "bound", "gap", "cause"]) -> Array:
+        """Return a column of what rows of GPUs waited for at their start, without the waits for other ranks."""
+        column: Array = getattr(self, name)[self.gpu_from :]
+        if len(self.plain.row):
+            column = column.copy()
+            column[self.plain.row] = getattr(self.plain, name)
+        return column
 
     def starts(self, segments: Array) -> Array:
         """Return when segments start."""
@@ -43,8 +77,11 @@ class Graph(Nodes):
         """Return what a node waited for at its start, without waits within it: before, bound, gap and cause."""
         row = node - self.gpu_from
         if row >= 0:
-            plain = self.plain
-            return int(plain.before[row]), int(plain.bound[row]), int(plain.gap[row]), int(plain.cause[row])
+            plain: Followed | Graph = self.plain
+            place = bisect_left(cells(self.plain.row), row)
+            if place == len(self.plain.row) or self.plain.row[place] != row:
+                plain, place = self, node
+            return int(plain.before[place]), int(plain.bound[place]), int(plain.gap[place]), int(plain.cause[place])
         thread, head = self.segments.thread, self.head
         if node > 0 and thread[head[node - 1]] == thread[head[node]]:
             return node - 1, int(self.start[node]), 0, CAUSE["thread"]
@@ -56,47 +93,62 @@ def build_graph(relations: Relations, check: Callable[[], None]) -> Graph:
     recording = read_recording(relations)
     check()
     nodes, clamped = find_nodes(recording, check)
-    recording = _without_links(recording)
+    recording = _without_links(recording, nodes)
     nodes = replace(nodes, nesting=replace(nodes.nesting, cpu=recording.cpu))
     meeting, last = match_collectives(recording, relations)
-    plain = nodes.of_rows()
-    _await_ranks(nodes, recording.gpu, last)
+    plain = _await_ranks(nodes, recording.gpu, last)
     return Graph(
         **{each.name: getattr(nodes, each.name) for each in fields(nodes)},
         recording=recording,
         plain=plain,
-        entered=last_entries(recording.gpu.start, meeting),
         meeting=meeting,
         clamped=clamped,
         work=RecordedWork(nodes.segments, nodes.head, nodes.since[: nodes.gpu_from].copy()),
     )
 
 
-def _without_links(recording: Recording) -> Recording:
-    """Return a recording without the columns by which nodes were linked: a graph lives longer than it needs them."""
+def _without_links(recording: Recording, nodes: Nodes) -> Recording:
+    """Return a recording without the columns by which nodes were linked: a graph lives longer than it needs them.
 
-    def none(rows: Rows) -> Array:
-        return np.broadcast_to(np.array(NONE), rows.count)  # a view of one item
-
+    Rows of GPUs have their times as nodes, too, and share them.
+    """
+    start, end = nodes.start[nodes.gpu_from :], nodes.end[nodes.gpu_from :]
     gpu, cpu, nothing = recording.gpu, recording.cpu, slice(0, 0)
     syncs = {each.name: getattr(recording.syncs, each.name)[nothing] for each in fields(Syncs)}
-    return replace(recording, gpu=replace(gpu, key=none(gpu)), cpu=replace(cpu, key=none(cpu)), syncs=Syncs(**syncs))
+    return replace(
+        recording,
+        gpu=replace(gpu, start=start, end=end, key=repeat_number(NONE, gpu.count)),
+        cpu=replace(cpu, key=repeat_number(NONE, cpu.count)),
+        syncs=Syncs(**syncs),
+    )
 
 
-def _await_ranks(nodes: Nodes, gpu: GpuRows, last: Array) -> None:
-    """A collective is on the path from the start on its last rank; there the path goes on with that rank."""
+def _await_ranks(nodes: Nodes, gpu: GpuRows, last: Array) -> Followed:
+    """A collective is on the path from the start on its last rank; there the path goes on with that rank.
+
+    Return what the rows of other ranks waited for at their start.
+    """
     some = np.flatnonzero(last >= 0)
     entered = np.minimum(gpu.start[last[some]], gpu.end[some])
     late = entered > gpu.start[some]
-    node, other = some[late] + nodes.gpu_from, last[some[late]] + nodes.gpu_from
-    nodes.since[node] = nodes.bound[node] = entered[late]
-    nodes.before[node], nodes.cause[node], nodes.gap[node] = other, CAUSE["collective"], GAP[""]
+    return await_others(nodes, some[late], last[some[late]], entered[late])
+
+
+def await_others(nodes: Nodes, rows: Array, others: Array, entered: Array) -> Followed:
+    """Let some rows of GPUs wait for other ones that enter later; return what they waited for at their start."""
+    node = rows + nodes.gpu_from
+    plain = Followed(rows, nodes.before[node], nodes.bound[node], nodes.gap[node], nodes.cause[node])
+    nodes.since[node] = nodes.bound[node] = entered
+    nodes.before[node], nodes.cause[node], nodes.gap[node] = others + nodes.gpu_from, CAUSE["collective"], GAP[""]
+    return plain
 
 
 def last_entries(start: Array, meeting: Array) -> Array:
     """Return for each row the latest start of the rows of its collective; of a row without one its own start."""
-    entered = start.copy()
     joined = np.flatnonzero(meeting >= 0)
+    if not len(joined):
+        return start
+    entered = start.copy()
     numbered = np.unique(meeting[joined], return_inverse=True)[1]
     latest = np.full(int(numbered.max(initial=-1)) + 1, NONE)
     np.maximum.at(latest, numbered, start[joined])
@@ -108,11 +160,12 @@ def match_collectives(recording: Recording, relations: Relations) -> tuple[Array
     """Return for each row of a GPU the number of its collective, and the row of the rank that starts last; else -1."""
     gpu: GpuRows = recording.gpu
     table = relations["collectives"]
-    meeting, last = np.full(gpu.count, -1), np.full(gpu.count, -1)
     last_rank = numbers(table, "last_rank")
     rows = np.flatnonzero(last_rank != NONE)
     if not len(rows) or not gpu.count:
-        return meeting, last
+        none = repeat_number(-1, gpu.count)
+        return none, none
+    meeting, last = np.full(gpu.count, -1, np.int32), np.full(gpu.count, -1, np.int32)
     place = _find_rows(recording, relations)[rows]
     number, late = numbers(table, "number")[rows], numbers(table, "rank")[rows] == last_rank[rows]
     known = place >= 0

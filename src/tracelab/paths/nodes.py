@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from tracelab.paths import dependencies
-from tracelab.paths.columns import Array, find_sorted, last_at_most
+from tracelab.paths.columns import NONE, Array, find_sorted, last_at_most, repeat_number
 from tracelab.paths.nesting import Nesting
 from tracelab.paths.threads import Segments
 
@@ -15,20 +17,6 @@ CAUSE = {name: number for number, name in enumerate(CAUSES)}
 
 GAP_CLASSES = ("", "launch_latency", "scheduling", "unknown")
 GAP = {name: number for number, name in enumerate(GAP_CLASSES)}
-
-
-@dataclass(frozen=True)
-class Followed:
-    """What rows of GPUs waited for: the nodes before them, when those were done, and the gap and cause behind."""
-
-    before: Array
-    bound: Array
-    gap: Array
-    cause: Array
-
-    def copy(self) -> "Followed":
-        """Return a copy that may be changed."""
-        return Followed(self.before.copy(), self.bound.copy(), self.gap.copy(), self.cause.copy())
 
 
 @dataclass(frozen=True)
@@ -51,19 +39,15 @@ class Nodes:
     bound: Array
     gap: Array
     cause: Array
-    rank: Array
     awaited_segment: Array
     """For each burst the segment of another thread that it waited for, -1 where there is none."""
     unexplained: Array
     """The segments of which nothing recorded shows if their thread worked or waited, or what it waited for."""
     waits: dependencies.Edges
-    stream_before: Array
     launch_row: Array
     """For each row of a GPU the CPU row in which it was launched, -1 where there is none."""
-    launch_time: Array
-    """For each row of a GPU the start of the call that launched it, NONE without a recorded one."""
-    launch_thread: Array
-    """The thread of that call, else -1."""
+    launch_call: Array
+    """For each row of a GPU the call that launched it, as a CPU row; -1 without a recorded one."""
     launch_before: Array
     """For each row of a GPU the burst of its thread just before the launch, at the latest before the row's start."""
     launch_at: Array
@@ -73,6 +57,20 @@ class Nodes:
     def gpu_from(self) -> int:
         """Return the number of the first node that is a row of a GPU."""
         return len(self.head)
+
+    @property
+    def launch_time(self) -> Array:
+        """Return for each row of a GPU the start of the call that launched it, NONE without a recorded one."""
+        return self._of_calls(self.nesting.cpu.start, NONE)
+
+    @property
+    def launch_thread(self) -> Array:
+        """Return the thread of that call, else -1."""
+        return self._of_calls(self.nesting.cpu.lane, -1)
+
+    def _of_calls(self, column: Array, none: int) -> Array:
+        call = self.launch_call
+        return np.where(call >= 0, column[call], none) if len(column) else repeat_number(none, len(call))
 
     @property
     def thread(self) -> Array:
@@ -91,10 +89,3 @@ class Nodes:
     def unstarted(self) -> Array:
         """Return the segments before the first row of their thread, where nothing shows what that waited for."""
         return self.head[(self.segments.row[self.head] < 0) & (self.before[: self.gpu_from] < 0)]
-
-    def of_rows(self) -> Followed:
-        """Return what the rows of GPUs wait for, as known so far."""
-        rows = slice(self.gpu_from, None)
-        return Followed(
-            self.before[rows].copy(), self.bound[rows].copy(), self.gap[rows].copy(), self.cause[rows].copy()
-        )

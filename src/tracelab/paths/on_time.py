@@ -16,7 +16,8 @@ def shorten_late_work(graph: Graph, rank: int) -> tuple[Array, Array]:
     first = graph.gpu_from
     start = graph.start[first:]
     of_segments, of_rows = np.ones(len(graph.segments.start)), np.ones(len(start))
-    joined = np.flatnonzero((graph.meeting >= 0) & (graph.rank[first:] == rank))
+    is_own = graph.recording.gpu.ranks() == rank
+    joined = np.flatnonzero((graph.meeting >= 0) & is_own)
     if not len(joined):
         return of_segments, of_rows
     joined = joined[np.argsort(start[joined], kind="stable")]
@@ -46,9 +47,7 @@ def shorten_late_work(graph: Graph, rank: int) -> tuple[Array, Array]:
     since[graph.head] = graph.since[:first]
     own = np.flatnonzero((cpu.rank_of_lane == rank)[segments.thread] & (segments.end > since))
     of_segments[own] = shorten(since[own], segments.end[own])
-    rows = np.flatnonzero(
-        (graph.rank[first:] == rank) & (graph.end[first:] > graph.since[first:]) & (graph.meeting < 0)
-    )
+    rows = np.flatnonzero(is_own & (graph.end[first:] > graph.since[first:]) & (graph.meeting < 0))
     of_rows[rows] = shorten(graph.since[first + rows], graph.end[first + rows])
     return of_segments, of_rows
 

@@ -10,9 +10,8 @@ import pyarrow as pa
 
 from tracelab.paths.columns import Array, join_chunks, number_column, text_column
 from tracelab.paths.dependencies import Edges
-from tracelab.paths.graph import Graph, build_graph
+from tracelab.paths.graph import Followed, Graph, build_graph
 from tracelab.paths.nesting import Nesting
-from tracelab.paths.nodes import Followed
 from tracelab.paths.recording import Clock, CpuRows, GpuRows, Recording, Relations, Syncs
 from tracelab.paths.threads import Segments
 from tracelab.paths.work import RecordedWork
@@ -51,7 +50,7 @@ def unpack_graph(tables: Mapping[str, pa.Table]) -> Graph:
 
 
 class _Packer:
-    """The columns of an outline, by the table of their length. An object that several ones share is packed once."""
+    """The columns of an outline, by the table of their length. What several objects share is packed once."""
 
     def __init__(self) -> None:
         self.columns: dict[str, dict[str, Any]] = {}
@@ -80,6 +79,9 @@ class _Packer:
     def _pack_array(self, array: Array) -> dict[str, Any]:
         if len(array) and not array.strides[0]:
             return {"item": array[0].item(), "length": len(array), "type": array.dtype.str}
+        if array.base is not None and id(array.base) in self._packed:
+            since = (_address(array) - _address(array.base)) // array.itemsize
+            return {"part": self._packed[id(array.base)][1], "since": since, "length": len(array)}
         plain = array.view(np.int8) if array.dtype == np.bool_ else array
         return {"array": self._add(len(array), number_column(plain)), "type": array.dtype.str}
 
@@ -88,6 +90,11 @@ class _Packer:
         name = f"c{len(columns)}"
         columns[name] = column
         return [f"rows_{length}", name]
+
+
+def _address(array: Array) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
 class _Unpacker:
@@ -113,6 +120,8 @@ class _Unpacker:
                 return self._read_array(table, column, np.dtype(dtype))
             case {"item": item, "length": length, "type": dtype}:
                 return np.broadcast_to(np.array(item, np.dtype(dtype)), length)
+            case {"part": number, "since": since, "length": length}:
+                return self._unpacked[number][since : since + length]
             case {"texts": [table, column]}:
                 return self._tables[table].column(column).to_pylist()
         return {key: self.unpack(item) for key, item in outline["items"]}

@@ -46,28 +46,20 @@ class PartNodes:
 def fill_nodes(nodes: Nodes, known: PartNodes, check: Callable[[], None]) -> int:
     """Write the nodes of a part, and return how many rows start before what they waited for had ended."""
     check()
-    part, segments, bursts, waits = known.part, known.segments, known.bursts, known.waits
-    first_segment, first_burst = known.first_segment, known.first_burst
+    part, waits = known.part, known.waits
     _fill_segments(nodes, known)
     _fill_bursts(nodes, known)
     check()
     gpu, launches = part.recording.gpu, waits.launches
     first_row = nodes.gpu_from + part.first_gpu_row
-    rows, of_gpu = slice(first_row, first_row + gpu.count), slice(part.first_gpu_row, part.first_gpu_row + gpu.count)
+    rows = slice(first_row, first_row + gpu.count)
     streams = Followers(nodes, rows, gpu.start)
-    nodes.end[rows], nodes.rank[rows] = gpu.end, gpu.ranks()
+    nodes.end[rows] = gpu.end
     await_rows(streams, gpu.end, waits, first_row)
-    before, at, own = _place_launches(segments, launches, gpu.start)
-    nodes.launch_before[of_gpu] = shift_numbers(last_at_most(bursts.head, before), first_burst)
-    nodes.launch_at[of_gpu] = shift_numbers(at, first_segment)
-    await_launches(streams, launches, nodes.launch_before[of_gpu])
+    if (launches.row >= 0).any():
+        await_launches(streams, launches, _fill_launches(nodes, known))
     streams.name_long_gaps(np.isin(gpu.process_of_lane, part.recording.syncs.process)[gpu.lane])
-    nodes.stream_before[of_gpu] = shift_numbers(waits.stream_before, part.first_gpu_row)
-    nodes.launch_time[of_gpu] = launches.time
-    nodes.launch_thread[of_gpu] = shift_numbers(launches.thread, part.first_thread)
-    row = np.where(own >= 0, segments.row[own], -1) if len(segments.row) else own
-    nodes.launch_row[of_gpu] = shift_numbers(row, part.first_cpu_row)
-    return streams.clamped + bursts.clamped
+    return streams.clamped + known.bursts.clamped
 
 
 def _fill_segments(nodes: Nodes, known: PartNodes) -> None:
@@ -94,7 +86,19 @@ def _fill_bursts(nodes: Nodes, known: PartNodes) -> None:
     nodes.before[own] = np.where(rows >= 0, rows, others)
     nodes.bound[own] = np.where(bursts.cause > 0, bursts.since, NONE)
     nodes.awaited_segment[own] = shift_numbers(bursts.awaited_segment, first_segment)
-    nodes.rank[own] = part.recording.cpu.rank_of_lane[segments.thread[bursts.head]]
+
+
+def _fill_launches(nodes: Nodes, known: PartNodes) -> Array:
+    """Write where the rows of a part were launched; return the burst just before each launch."""
+    part, segments, launches = known.part, known.segments, known.waits.launches
+    own = slice(part.first_gpu_row, part.first_gpu_row + part.recording.gpu.count)
+    before, at, after = _place_launches(segments, launches, part.recording.gpu.start)
+    nodes.launch_before[own] = burst = shift_numbers(last_at_most(known.bursts.head, before), known.first_burst)
+    nodes.launch_at[own] = shift_numbers(at, known.first_segment)
+    nodes.launch_call[own] = shift_numbers(launches.row, part.first_cpu_row)
+    row = np.where(after >= 0, segments.row[after], -1) if len(segments.row) else after
+    nodes.launch_row[own] = shift_numbers(row, part.first_cpu_row)
+    return burst
 
 
 def _place_launches(segments: Segments, launches: dependencies.Launches, start: Array) -> tuple[Array, Array, Array]:

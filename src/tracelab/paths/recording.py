@@ -297,7 +297,7 @@ def _gpu_rows(rows: SortedRows, process: Array, start: Array, clocks: Mapping[in
     row_class, classes = rows.codes("class")
     collective, collectives = rows.codes("collective")
     return GpuRows(
-        lane=np.repeat(np.arange(len(process)), rows.lengths),
+        lane=np.repeat(np.arange(len(process), dtype=np.int32), rows.lengths),
         rank_of_lane=rows.numbers_of_lanes("rank"),
         pid_of_lane=rows.numbers_of_lanes("pid"),
         process_of_lane=process,
@@ -319,7 +319,7 @@ def _cpu_rows(rows: SortedRows, process: Array, start: Array, clocks: Mapping[in
     name, names = rows.codes("name")
     kind, kinds = rows.codes("kind")
     return CpuRows(
-        lane=np.repeat(np.arange(len(process)), rows.lengths),
+        lane=np.repeat(np.arange(len(process), dtype=np.int32), rows.lengths),
         rank_of_lane=rows.numbers_of_lanes("rank"),
         pid_of_lane=rows.numbers_of_lanes("pid"),
         process_of_lane=process,

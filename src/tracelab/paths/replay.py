@@ -12,7 +12,8 @@ import numpy as np
 
 from tracelab.paths.chains import Chains, find_chains
 from tracelab.paths.columns import NONE, Array
-from tracelab.paths.graph import Graph
+from tracelab.paths.dependencies import stream_order
+from tracelab.paths.graph import Graph, await_others
 from tracelab.paths.nodes import CAUSE, GAP
 from tracelab.paths.timing import BY_EVENT, BY_LAUNCH, BY_STREAM, ChainWaits, Collectives, ThreadWaits, time_events
 from tracelab.paths.work import ChangedWork, Work, own_times
@@ -84,7 +85,8 @@ class Replay:
     def __init__(self, graph: Graph) -> None:
         self.graph, self.change = graph, no_change(graph)
         first = graph.gpu_from
-        self.start, self.end = graph.start[first:], _clip_ends(graph)
+        self.stream_before = stream_order(graph.recording.gpu)
+        self.start, self.end = graph.start[first:], _clip_ends(graph, self.stream_before)
         self.meeting, self.meetings = _number_meetings(graph)
         self.threads = _thread_progress(graph)
         self.duration = self._durations()
@@ -148,13 +150,13 @@ class Replay:
         graph = self.graph
         self.waits = _sorted_waits(graph)
         after, before = self.waits
-        cause, bound = graph.plain.cause, graph.plain.bound
+        cause, bound = graph.at_start("cause"), graph.at_start("bound")
         delay = self.start - bound
         typical = {}
         for name in ("stream", "event", "inferred_event", "launch"):
             some = delay[(cause == CAUSE[name]) & (bound != NONE)]
             typical[name] = int(np.percentile(some, _TYPICAL_PERCENT)) if len(some) else 0
-        stream = graph.stream_before
+        stream = self.stream_before
         known = stream >= 0
         free = self.start - np.where(known, self.end[stream], 0) if len(stream) else self.start
         self.stream_lag = np.where(known, np.clip(typical["stream"], 0, np.maximum(free, 0)), 0)
@@ -194,10 +196,10 @@ class Replay:
             return False
         # a collective ends when its last rank enters: what depends on it must not come before
         after, before = self.waits
-        known = np.flatnonzero(graph.stream_before >= 0)
+        known = np.flatnonzero(self.stream_before >= 0)
         calls = np.flatnonzero(threads.awaited_row >= 0)
         follower = np.concatenate([self.start[known], self.start[after], moments[calls]])
-        followed = np.concatenate([graph.stream_before[known], before, threads.awaited_row[calls]])
+        followed = np.concatenate([self.stream_before[known], before, threads.awaited_row[calls]])
         return not (joined[followed] & (follower < entered[followed])).any()
 
     def run(self, check: Callable[[], None]) -> Graph:
@@ -234,7 +236,7 @@ class Replay:
         by_stream, by_event, by_launch = (
             np.flatnonzero(timed.cause == why) for why in (BY_STREAM, BY_EVENT, BY_LAUNCH)
         )
-        before[head[by_stream]] = graph.stream_before[head[by_stream]]
+        before[head[by_stream]] = self.stream_before[head[by_stream]]
         before[head[by_event]] = self.waits[1][timed.edge[by_event]]
         before[head[by_launch]] = self.launch_wait[head[by_launch]]
         all_timed = _Times(timed.resumed, start, end, cause, before, timed.entered, _take_known(head, timed.last))
@@ -247,7 +249,7 @@ class Replay:
         return ChainWaits(
             start=self.start[head],
             end=self.end[chains.last[head]],
-            stream=_take_known(chain, self.graph.stream_before[head]),
+            stream=_take_known(chain, self.stream_before[head]),
             stream_lag=self.stream_lag[head],
             edge=np.searchsorted(after, head),
             last_edge=np.searchsorted(after, head, side="right"),
@@ -267,10 +269,10 @@ class Replay:
 
         All launches of a chain follow the same wait of a thread.
         """
-        graph, rows = self.graph, np.arange(len(self.start))
+        rows = np.arange(len(self.start))
         after, before = self.waits
-        follows = graph.stream_before == rows - 1
-        skipping = graph.stream_before[(graph.stream_before >= 0) & ~follows]
+        follows = self.stream_before == rows - 1
+        skipping = self.stream_before[(self.stream_before >= 0) & ~follows]
         awaited = self.threads.awaited_row
         is_awaited, is_joined = np.zeros(len(rows), dtype=bool), self.meeting >= 0
         for some in (before, awaited[awaited >= 0], skipping):
@@ -298,7 +300,7 @@ class Replay:
             (wait, threads.own_wait, None),
             (wait, np.where(threads.awaited_row >= 0, -1, threads.other_wait), None),
             (wait, threads.awaited_row, done),
-            (place[head], graph.stream_before[head], done),
+            (place[head], self.stream_before[head], done),
             (place[after], before, done),
             (place[head], self.launch_wait[head], None),
             (done[joined], joined, place),
@@ -345,7 +347,10 @@ class Replay:
         since[first:] = timed.start
         before, bound = graph.before.copy(), graph.bound.copy()
         gap, cause = graph.gap.copy(), graph.cause.copy()
-        plain = graph.plain.copy()
+        own_before, own_bound, own_gap, own_cause = (column[first:] for column in (before, bound, gap, cause))
+        joined = graph.plain.row
+        own_before[joined], own_bound[joined] = graph.plain.before, graph.plain.bound
+        own_gap[joined], own_cause[joined] = graph.plain.gap, graph.plain.cause
         bursts = slice(first)
         since[bursts], start[bursts] = timed.resumed, graph.start[bursts]
         follows = np.flatnonzero(threads.own_wait >= 0)
@@ -365,22 +370,18 @@ class Replay:
             calls = known[launched]
             moment[launched] = timed.resumed[source[launched]] + self.launch_work[calls]
             nodes[launched] = graph.launch_before[calls]
-            kept = (plain.cause[known] == name[why]) & (plain.gap[known] == GAP["unknown"])
-            plain.gap[known] = np.where(kept, GAP["unknown"], kind[why])
-            plain.cause[known], plain.before[known] = name[why], nodes
-            plain.bound[known] = np.minimum(moment, timed.start[known])
-        before[first:], bound[first:], gap[first:], cause[first:] = plain.before, plain.bound, plain.gap, plain.cause
+            kept = (own_cause[known] == name[why]) & (own_gap[known] == GAP["unknown"])
+            own_gap[known] = np.where(kept, GAP["unknown"], kind[why])
+            own_cause[known], own_before[known] = name[why], nodes
+            own_bound[known] = np.minimum(moment, timed.start[known])
         joined = np.flatnonzero(self.meeting >= 0)
-        if len(joined):
-            entered, last = timed.entered[self.meeting[joined]], timed.last[self.meeting[joined]]
-            late = (entered > timed.start[joined]) & (last >= 0)
-            node = joined[late] + first
-            since[node], before[node], bound[node] = entered[late], last[late] + first, entered[late]
-            gap[node], cause[node] = GAP[""], CAUSE["collective"]
-        return replace(
-            graph, start=start, end=end, since=since, before=before, bound=bound, gap=gap, cause=cause, plain=plain,
+        entered, last = _take_known(timed.entered, self.meeting[joined]), _take_known(timed.last, self.meeting[joined])
+        late = (entered > timed.start[joined]) & (last >= 0)
+        moved = replace(
+            graph, start=start, end=end, since=since, before=before, bound=bound, gap=gap, cause=cause,
             work=threads.work,
         )  # fmt: skip
+        return replace(moved, plain=await_others(moved, joined[late], last[late], entered[late]))
 
 
 @dataclass(frozen=True)
@@ -400,12 +401,12 @@ _BLOCK_ROWS = 1 << 16
 """Rows that are rebuilt at once: their arrays stay in the cache, and take no new memory."""
 
 
-def _clip_ends(graph: Graph) -> Array:
+def _clip_ends(graph: Graph, stream_before: Array) -> Array:
     """Return the ends of rows, cut where noise of the clocks has a follower start before."""
     end, first = graph.end[graph.gpu_from :].copy(), graph.gpu_from
     start = graph.start[first:]
-    known = np.flatnonzero(graph.stream_before >= 0)
-    np.minimum.at(end, graph.stream_before[known], np.maximum(start[known], start[graph.stream_before[known]]))
+    known = np.flatnonzero(stream_before >= 0)
+    np.minimum.at(end, stream_before[known], np.maximum(start[known], start[stream_before[known]]))
     after, before = graph.waits.after, graph.waits.before
     np.minimum.at(end, before, np.maximum(start[after], start[before]))
     calls = np.flatnonzero((graph.cause[:first] == CAUSE["sync"]) & (graph.before[:first] >= first))

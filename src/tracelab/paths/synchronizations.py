@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-from tracelab.paths.columns import NONE, Array, find_keys, last_at_most
+from tracelab.paths.columns import NONE, Array, find_keys, join_keys, last_at_most
 from tracelab.paths.dependencies import NONE_OF_THEM, Calls, Launches, Streams, call_start, places_by_process
 from tracelab.paths.recording import GpuRows, Recording, Syncs
 
@@ -29,6 +29,8 @@ def awaited_by_calls(
     gpu, cpu, syncs = recording.gpu, recording.cpu, recording.syncs
     kinds = np.array([_sync_kind(name) for name in cpu.names])[cpu.name]
     rows = np.flatnonzero((kinds != "") & cpu.of_kind("call"))
+    if not len(rows):
+        return rows, rows, rows
     best, latest = np.full(len(rows), -1), cpu.start[rows].copy()
     kind = kinds[rows]
 
@@ -79,11 +81,11 @@ class _Unlaunched:
     def __init__(self, gpu: GpuRows, launches: Launches) -> None:
         rows = np.flatnonzero(launches.time == NONE)
         self._span = int(gpu.end.max(initial=0)) + 2
-        key = gpu.lane[rows] * self._span + gpu.end[rows]
+        key = join_keys(gpu.lane[rows], self._span, gpu.end[rows])
         order = np.argsort(key, kind="stable")
         self._row, self._key, self._lane = rows[order], key[order], gpu.lane[rows[order]]
-        earliest = np.maximum.accumulate(gpu.lane * launches.span + np.maximum(launches.time, 0))
-        self._earliest = (earliest - gpu.lane * launches.span)[self._row]
+        earliest = np.maximum.accumulate(join_keys(gpu.lane, launches.span, np.maximum(launches.time, 0)))
+        self._earliest = earliest[self._row] % launches.span
 
     def last_on(self, lane: Array, launched: Array, ended: Array) -> Array:
         """Return the row that ended last on each stream by a time, -1 where it was launched after another one."""

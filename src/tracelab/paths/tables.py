@@ -61,8 +61,8 @@ def compute_paths(relations: Relations, params: Params, check: Callable[[], None
                 "ranks": len(graph.recording.clocks),
                 "ranks_left_out": graph.recording.ranks_left_out,
                 "clamped": graph.clamped,
-                "last_rank": int(graph.rank[path.node[-1]]),
-                "late_rank": int(graph.rank[path.node[0]]) if late_ns else None,
+                "last_rank": int(graph.ranks(path.node[-1:])[0]),
+                "late_rank": int(graph.ranks(path.node[:1])[0]) if late_ns else None,
                 "late_ns": late_ns,
                 "unexplained_ns": unexplained.total_ns,
             }.items()
@@ -79,15 +79,15 @@ def unrecorded_ns(graph: Graph, path: Path, *, is_unknown: bool) -> int:
     """Return how long a path begins with time before the recording of its rank; 0 unless its first class is unknown."""
     if not is_unknown:
         return 0
-    rank = graph.rank[path.node[0]]
-    return max(0, min(int(path.end[0]), graph.recording.first_start(int(rank))) - int(path.start[0]))
+    rank = int(graph.ranks(path.node[:1])[0])
+    return max(0, min(int(path.end[0]), graph.recording.first_start(rank)) - int(path.start[0]))
 
 
 def describe_path(graph: Graph, path: Path, classes: tuple[Array, list[str]], begin: int) -> pa.Table:
     """Return the rows of `path_rows`, their times since `begin`, in the narrowest types that hold them."""
     gpu, cpu, first = graph.recording.gpu, graph.recording.cpu, graph.gpu_from
     node, segment, gaps = path.node, path.segment, path.gap > 0
-    is_gpu, ranks = segment < 0, graph.rank[node]
+    is_gpu, ranks = segment < 0, graph.ranks(node)
     gpu_rows, cpu_rows = node[is_gpu] - first, graph.segments.row[segment[~is_gpu]]
     lane = gpu.lane[gpu_rows]
     known_ranks = np.unique(ranks)

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tracelab.paths.columns import Array, last_at_most, last_below
+from tracelab.paths.columns import Array, join_keys, last_at_most, last_below
 
 SILENT = -1
 """Row of a segment in which the thread recorded nothing."""
@@ -39,27 +39,21 @@ class Segments:
     @cached_property
     def key(self) -> Array:
         """Return thread and start of each segment as one number, in rising order."""
-        return self._keys(self.thread, self.start)
-
-    def _keys(self, thread: Array, time: Array) -> Array:
-        """Return threads and times as one number each; threads may have 32 bits."""
-        keys: Array = np.multiply(thread, self.span, dtype=np.int64)
-        keys += time
-        return keys
+        return join_keys(self.thread, self.span, self.start)
 
     def at(self, thread: Array, time: Array) -> Array:
         """Return the segment in which a thread is just after a time, -1 where it has none."""
-        return self._of_thread(last_at_most(self.key, self._keys(thread, time)), thread)
+        return self._of_thread(last_at_most(self.key, join_keys(thread, self.span, time)), thread)
 
     def before(self, thread: Array, time: Array) -> Array:
         """Return the segment in which a thread is just before a time, -1 where it has none."""
-        return self._of_thread(last_below(self.key, self._keys(thread, time)), thread)
+        return self._of_thread(last_below(self.key, join_keys(thread, self.span, time)), thread)
 
     def around(self, thread: Array, time: Array) -> tuple[Array, Array]:
         """Return what `before` and `at` do, by one search."""
         if not len(self.thread):
             return np.full(len(thread), -1), np.full(len(thread), -1)
-        wanted = self._keys(thread, time)
+        wanted = join_keys(thread, self.span, time)
         place = last_at_most(self.key, wanted)
         begins = self.key[place] == wanted
         return self._of_thread(place - begins, thread), self._of_thread(place, thread)
