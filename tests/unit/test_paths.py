@@ -21,7 +21,7 @@ from tracelab.paths.recording import Relations
 from tracelab.paths.replay import Replay, no_change, replay
 from tracelab.paths.scope import PathScope
 from tracelab.paths.threads import SILENT, divide_threads, enclosing_rows
-from tracelab.paths.walk import NodePath, Window, divide_path, find_path, whole_window
+from tracelab.paths.walk import NodePath, Window, divide_path, find_path, join_paths, whole_window
 from tracelab.paths.windows import find_windows, start_within, walk_windows
 from tracelab.paths.work import ChangedWork, own_times
 from tracelab.query.library import library
@@ -178,7 +178,7 @@ def test_a_window_between_two_times_has_the_path_of_the_whole_recording(
         return
     expected = [
         (int(node), max(int(since), begin), min(int(until), begin + length))
-        for path in (find_path(graph, whole, lambda: None),)
+        for path in find_path(graph, whole, lambda: None)
         for node, since, until in zip(path.node, path.start, path.end, strict=True)
         if since < begin + length and until > begin
     ]
@@ -186,7 +186,7 @@ def test_a_window_between_two_times_has_the_path_of_the_whole_recording(
     relations["times"] = pa.table({"source": list(set(graph.recording.sources.values())), **bounds})
     windows = find_windows(graph, relations, None, PathScope(is_timed=True), lambda: None).of(graph)
     if windows:
-        path = walk_windows(graph, windows, lambda: None)
+        path = join_paths(walk_windows(graph, windows, lambda: None))
         assert list(zip(*(each.tolist() for each in (path.node, path.start, path.end)), strict=True)) == expected
     else:
         reaches = [graph.recording.reach(rank) for rank in graph.recording.clocks]

@@ -1,6 +1,7 @@
 """Nodes of a run, bursts of threads and rows of GPUs, each with the node that it waited for last."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -85,7 +86,7 @@ class Nodes:
         """Return for each segment whether nothing recorded shows what its thread did."""
         return find_sorted(self.unexplained, segments) >= 0
 
-    @property
+    @cached_property
     def unstarted(self) -> Array:
         """Return the segments before the first row of their thread, where nothing shows what that waited for."""
         return self.head[(self.segments.row[self.head] < 0) & (self.before[: self.gpu_from] < 0)]

@@ -91,9 +91,9 @@ class CpuRows(Rows):
     sequence: Array
     forward_tid: Array
 
-    def of_kind(self, *kinds: str) -> Array:
-        """Return for each row whether it is of one of the kinds."""
-        return np.array([kind in kinds for kind in self.kinds], dtype=bool)[self.kind]
+    def of_kind(self, *kinds: str, rows: Array | slice = slice(None)) -> Array:
+        """Return for each row, or each of some, whether it is of one of the kinds."""
+        return np.array([kind in kinds for kind in self.kinds], dtype=bool)[self.kind[rows]]
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from tracelab.paths.nodes import CAUSES
 from tracelab.paths.packing import read_graph
 from tracelab.paths.recording import CpuRows, Relations
 from tracelab.paths.scope import find_scope_rows, read_scope
-from tracelab.paths.unexplained import measure_unexplained
-from tracelab.paths.walk import Path, classify
+from tracelab.paths.unexplained import UnexplainedTime, measure_unexplained
+from tracelab.paths.walk import Path, classify, path_classes
 from tracelab.paths.windows import find_windows, walk_windows, window_ns
 
 Params = Mapping[str, str | int | float | bool | None]
@@ -36,20 +36,23 @@ def compute_paths(relations: Relations, params: Params, check: Callable[[], None
     windows = find_windows(graph, relations, step, scope, check).of(graph)
     if not windows:
         return {}
-    length_ns = window_ns(windows)
+    length_ns, chosen, names = window_ns(windows), find_scope_rows(graph, relations, scope), path_classes(graph)
+    is_unknown = np.array([name == "unknown" for name in names], dtype=bool)
     return_freed_memory()
-    path = walk_windows(graph, windows, check)
-    return_freed_memory()
-    classes, names = classify(graph, path)
-    rows = describe_path(graph, path, (classes, names), windows[0].start).append_column(
-        "step", _repeat(step, len(classes))
-    )
-    chosen = find_scope_rows(graph, relations, scope)
-    if chosen is not None:
-        rows = rows.filter(boolean_column(chosen.on_path(graph, path)))
-    late_ns = unrecorded_ns(graph, path, is_unknown=names[classes[0]] == "unknown")
-    unknown = np.array([name == "unknown" for name in names], dtype=bool)[classes]
-    unexplained = measure_unexplained(graph, path)
+    describe, parts = _RowTable(graph, windows[0].start, step).describe, []
+    unknown_ns, late_ns, unexplained, number = 0, 0, UnexplainedTime(0, 0), 1
+    late_rank: int | None = None
+    for path in walk_windows(graph, windows, check):
+        check()
+        classes = classify(graph, path)
+        rows = describe(path, classes, number)
+        parts.append(rows if chosen is None else rows.filter(boolean_column(chosen.on_path(graph, path))))
+        if number == 1 and (late_ns := unrecorded_ns(graph, path, is_unknown=bool(is_unknown[classes[0]]))):
+            late_rank = int(graph.ranks(path.node[:1])[0])
+        unknown_ns += int((path.end - path.start)[is_unknown[classes]].sum())
+        unexplained += measure_unexplained(graph, path, classes)
+        number += rows.num_rows
+        last_rank = int(graph.ranks(path.node[-1:])[0])
     runs = pa.table(
         {
             name: nullable_column([value])
@@ -57,12 +60,12 @@ def compute_paths(relations: Relations, params: Params, check: Callable[[], None
                 "step": step,
                 "window_ns": length_ns,
                 "span_ns": windows[-1].end - windows[0].start,
-                "unknown_ns": int((path.end - path.start)[unknown].sum()),
+                "unknown_ns": unknown_ns,
                 "ranks": len(graph.recording.clocks),
                 "ranks_left_out": graph.recording.ranks_left_out,
                 "clamped": graph.clamped,
-                "last_rank": int(graph.ranks(path.node[-1:])[0]),
-                "late_rank": int(graph.ranks(path.node[:1])[0]) if late_ns else None,
+                "last_rank": last_rank,
+                "late_rank": late_rank,
                 "late_ns": late_ns,
                 "unexplained_ns": unexplained.total_ns,
             }.items()
@@ -72,7 +75,7 @@ def compute_paths(relations: Relations, params: Params, check: Callable[[], None
             "clocks_reason": text_column([refuse_clocks(graph, relations)]),
         }
     )
-    return {"path_rows": rows, "path_runs": runs}
+    return {"path_rows": pa.concat_tables(parts, promote_options="permissive"), "path_runs": runs}
 
 
 def unrecorded_ns(graph: Graph, path: Path, *, is_unknown: bool) -> int:
@@ -83,40 +86,66 @@ def unrecorded_ns(graph: Graph, path: Path, *, is_unknown: bool) -> int:
     return max(0, min(int(path.end[0]), graph.recording.first_start(rank)) - int(path.start[0]))
 
 
-def describe_path(graph: Graph, path: Path, classes: tuple[Array, list[str]], begin: int) -> pa.Table:
-    """Return the rows of `path_rows`, their times since `begin`, in the narrowest types that hold them."""
-    gpu, cpu, first = graph.recording.gpu, graph.recording.cpu, graph.gpu_from
-    node, segment, gaps = path.node, path.segment, path.gap > 0
-    is_gpu, ranks = segment < 0, graph.ranks(node)
-    gpu_rows, cpu_rows = node[is_gpu] - first, graph.segments.row[segment[~is_gpu]]
-    lane = gpu.lane[gpu_rows]
-    known_ranks = np.unique(ranks)
-    sources = [graph.recording.sources.get(rank) for rank in known_ranks.tolist()]
+class _Texts:
+    """Texts of which columns are made."""
 
-    def join(of_gpu: Array, of_cpu: Array | int) -> Array:
-        column = np.empty(len(node), dtype=np.result_type(of_gpu, np.int32))
-        column[is_gpu], column[~is_gpu] = of_gpu, of_cpu
-        return column
+    def __init__(self, texts: Sequence[str | None]) -> None:
+        self._column = text_column(texts)
+        self._is_null = np.array([text is None for text in texts], dtype=bool)
+        self._kind = np.min_scalar_type(-len(texts))
 
-    columns = {
-        "number": narrow_column(np.arange(1, len(node) + 1)),
-        "rank": narrow_column(ranks),
-        "source": _texts(np.searchsorted(known_ranks, ranks), sources),
-        "at_ns": number_column(path.start - begin),
-        "dur_ns": narrow_column(path.end - path.start),
-        "class": _texts(*classes),
-        "kind": _texts(np.where(gaps, 0, np.where(is_gpu, 1, 2)), ["gap", "gpu", "cpu"]),
-        "name": _texts(join(gpu.name[gpu_rows], _names_of(cpu, cpu_rows) + len(gpu.names)), [*gpu.names, *cpu.names]),
-        "op": _texts(
-            _names_of(cpu, graph.nesting.innermost_ops(join(graph.launch_row[gpu_rows], cpu_rows))), cpu.names
-        ),
-        "device": _nullable(join(gpu.device_of_lane[lane], NONE)),
-        "stream": _nullable(join(gpu.stream_of_lane[lane], NONE)),
-        "tid": _nullable(join(np.full(1, NONE), cpu.tid_of_lane[graph.segments.thread[segment[~is_gpu]]])),
-        "start_ns": number_column(graph.recording.to_own_clocks(ranks, path.start)),
-        "cause": _texts(path.cause, list(CAUSES)),
-    }
-    return pa.table(columns)
+    def column(self, numbers: Array) -> "pa.Array[Any]":
+        """Return a column of the texts of these numbers; -1 is the last text."""
+        place = np.where(numbers < 0, len(self._is_null) - 1, numbers).astype(self._kind)
+        is_null = self._is_null[place] if self._is_null.any() else None
+        return pa.DictionaryArray.from_arrays(number_column(place, is_null), self._column)
+
+
+class _RowTable:
+    """Describes stretches of a path as rows of `path_rows`, their times since `begin`."""
+
+    def __init__(self, graph: Graph, begin: int, step: int | None) -> None:
+        self._graph, self._begin, self._step = graph, begin, step
+        gpu, cpu, sources = graph.recording.gpu, graph.recording.cpu, graph.recording.sources
+        self._ranks = np.array(sorted(graph.recording.clocks))
+        self._sources = _Texts([sources.get(rank) for rank in self._ranks.tolist()])
+        self._classes, self._causes = _Texts(path_classes(graph)), _Texts(CAUSES)
+        self._kinds, self._names = _Texts(("gap", "gpu", "cpu")), _Texts([*gpu.names, *cpu.names])
+        self._ops = _Texts(cpu.names)
+
+    def describe(self, path: Path, classes: Array, first: int) -> pa.Table:
+        """Return the rows of stretches of known classes, in the narrowest types that hold them; `first` is a number."""
+        graph, node, segment = self._graph, path.node, path.segment
+        gpu, cpu = graph.recording.gpu, graph.recording.cpu
+        is_gpu, ranks = segment < 0, graph.ranks(node)
+        gpu_rows, cpu_rows = node[is_gpu] - graph.gpu_from, graph.segments.row[segment[~is_gpu]]
+        lane = gpu.lane[gpu_rows]
+
+        def join(of_gpu: Array, of_cpu: Array | int) -> Array:
+            column = np.empty(len(node), dtype=np.result_type(of_gpu, np.int32))
+            column[is_gpu], column[~is_gpu] = of_gpu, of_cpu
+            return column
+
+        cpu_names = _names_of(cpu, cpu_rows) + len(gpu.names)
+        ops = _names_of(cpu, graph.nesting.innermost_ops(join(graph.launch_row[gpu_rows], cpu_rows)))
+        columns = {
+            "number": narrow_column(np.arange(first, first + len(node))),
+            "rank": narrow_column(ranks),
+            "source": self._sources.column(np.searchsorted(self._ranks, ranks)),
+            "at_ns": number_column(path.start - self._begin),
+            "dur_ns": narrow_column(path.end - path.start),
+            "class": self._classes.column(classes),
+            "kind": self._kinds.column(np.where(path.gap > 0, 0, np.where(is_gpu, 1, 2))),
+            "name": self._names.column(join(gpu.name[gpu_rows], cpu_names)),
+            "op": self._ops.column(ops),
+            "device": _nullable(join(gpu.device_of_lane[lane], NONE)),
+            "stream": _nullable(join(gpu.stream_of_lane[lane], NONE)),
+            "tid": _nullable(join(np.full(1, NONE), cpu.tid_of_lane[graph.segments.thread[segment[~is_gpu]]])),
+            "start_ns": number_column(graph.recording.to_own_clocks(ranks, path.start)),
+            "cause": self._causes.column(path.cause),
+            "step": _repeat(self._step, len(node)),
+        }
+        return pa.table(columns)
 
 
 def _repeat(number: int | None, length: int) -> "pa.Array[Any]":
@@ -129,13 +158,6 @@ def _names_of(cpu: CpuRows, rows: Array) -> Array:
     """Return the number of the name of CPU rows; of -1, no row, that of the last name, which is NULL."""
     none = np.full(len(rows), len(cpu.names) - 1)
     return np.where(rows >= 0, cpu.name[rows], none) if cpu.count else none
-
-
-def _texts(numbers: Array, texts: Sequence[str | None]) -> "pa.Array[Any]":
-    """Return a column of texts of these numbers; -1 is the last text."""
-    place = np.where(numbers < 0, len(texts) - 1, numbers).astype(np.min_scalar_type(-len(texts)))
-    is_null = np.array([text is None for text in texts], dtype=bool)[place]
-    return pa.DictionaryArray.from_arrays(number_column(place, is_null), text_column(texts))
 
 
 def _nullable(values: Array) -> "pa.Array[Any]":

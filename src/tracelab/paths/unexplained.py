@@ -4,11 +4,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tracelab.paths.columns import floats
+from tracelab.paths.columns import Array, floats
 from tracelab.paths.graph import Graph
 from tracelab.paths.nodes import GAP
 from tracelab.paths.recording import Relations
-from tracelab.paths.walk import CPU_CLASSES, Path, segment_classes
+from tracelab.paths.walk import UNKNOWN_ON_THREAD, Path
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,12 @@ class UnexplainedTime:
     def total_ns(self) -> int:
         """Return the sum."""
         return self.silent_ns + self.blocked_ns + self.gap_ns
+
+    def __add__(self, other: "UnexplainedTime") -> "UnexplainedTime":
+        """Return the time on both of two paths."""
+        return UnexplainedTime(
+            self.silent_ns + other.silent_ns, self.blocked_ns + other.blocked_ns, self.gap_ns + other.gap_ns
+        )
 
     def describe(self, window_ns: int) -> str | None:
         """Return the shares of a window and what to record, None where there is no such time."""
@@ -48,21 +54,20 @@ class UnexplainedTime:
         return "; ".join(parts) or None
 
 
-def measure_unexplained(graph: Graph, path: Path) -> UnexplainedTime:
-    """Return the unexplained time of threads on a path."""
-    own = np.flatnonzero((path.gap == 0) & (path.segment >= 0))
+def measure_unexplained(graph: Graph, path: Path, classes: Array) -> UnexplainedTime:
+    """Return the unexplained time of threads on a path, of whose stretches the classes are known."""
+    own = np.flatnonzero(classes == UNKNOWN_ON_THREAD)
     own = own[graph.is_unexplained(path.segment[own])]
-    own = own[segment_classes(graph, path.segment[own]) == CPU_CLASSES.index("unknown")]
     spent, row = (path.end - path.start)[own], graph.segments.row[path.segment[own]]
-    cpu = graph.recording.cpu
-    is_blocked = (row >= 0) & cpu.of_kind("osrt")[row] if cpu.count else row >= 0
+    is_blocked = row >= 0
+    is_blocked[is_blocked] = graph.recording.cpu.of_kind("osrt", rows=row[is_blocked])
     return UnexplainedTime(int(spent[~is_blocked].sum()), int(spent[is_blocked].sum()))
 
 
-def measure_unreplayable(graph: Graph, path: Path) -> UnexplainedTime:
+def measure_unreplayable(graph: Graph, path: Path, classes: Array) -> UnexplainedTime:
     """Return the unexplained time on a path with that in which GPUs wait for what is not recorded."""
     gap_ns = int((path.end - path.start)[path.gap == GAP["unknown"]].sum())
-    return replace(measure_unexplained(graph, path), gap_ns=gap_ns)
+    return replace(measure_unexplained(graph, path, classes), gap_ns=gap_ns)
 
 
 @dataclass(frozen=True)
@@ -77,12 +82,16 @@ class UnreplacedTime:
         """Return the sum."""
         return self.gap_ns + self.thread_ns
 
+    def __add__(self, other: "UnreplacedTime") -> "UnreplacedTime":
+        """Return the time on both of two paths."""
+        return UnreplacedTime(self.gap_ns + other.gap_ns, self.thread_ns + other.thread_ns)
+
     def open_ns(self, before: "UnreplacedTime") -> int:
         """Return what a run may gain beside what its replay gains: all waits of GPUs, and added ones of threads."""
         return self.gap_ns + max(0, self.thread_ns - before.thread_ns)
 
 
-def measure_unreplaced(graph: Graph, path: Path) -> UnreplacedTime:
+def measure_unreplaced(graph: Graph, path: Path, classes: Array) -> UnreplacedTime:
     """Return the time on a path that a replay keeps as it was, though a change may end it: unknown waits.
 
     These are threads and GPUs that wait for what is not recorded, and silence of threads without any op, beside others
@@ -92,7 +101,7 @@ def measure_unreplaced(graph: Graph, path: Path) -> UnreplacedTime:
     gap_ns = int(spent[path.gap == GAP["unknown"]].sum())
     own = np.flatnonzero((path.segment >= 0) & (path.gap == 0))
     segments = path.segment[own]
-    is_waiting = segment_classes(graph, segments) == CPU_CLASSES.index("unknown")
+    is_waiting = classes[own] == UNKNOWN_ON_THREAD
     has_op = graph.nesting.threads_with_ops
     if has_op.any():
         is_silent = graph.nesting.is_silent(graph.segments.row[segments])

@@ -1,17 +1,18 @@
 """Walk back from the end of a window to what bound each row: the critical path, each nanosecond charged once."""
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
-from tracelab.paths.columns import NONE, Array, cells
+from tracelab.paths.columns import NONE, Array, cells, repeat_number
 from tracelab.paths.graph import Graph
 from tracelab.paths.nodes import CAUSE, GAP, GAP_CLASSES
 
 _CHECK_EVERY = 65_536
+_BLOCK_NODES = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -50,22 +51,26 @@ def whole_window(graph: Graph) -> Window:
     return Window(0, end, int(np.flatnonzero(graph.end == end)[-1]))
 
 
-def find_path(graph: Graph, window: Window, check: Callable[[], None]) -> Path:
-    """Return the critical path through a window."""
-    return divide_path(graph, walk_back(graph, window, check))
+def find_path(graph: Graph, window: Window, check: Callable[[], None]) -> Iterator[Path]:
+    """Yield the critical path through a window, in blocks: all of its stretches take as much memory as a graph."""
+    for block in walk_back(graph, window, check).blocks(graph):
+        path = divide_path(graph, block)
+        if len(path.node):
+            yield path
 
 
-def join_paths(paths: Sequence[Path]) -> Path:
-    """Return the stretches of several paths as one."""
-    if len(paths) == 1:
-        return paths[0]
+def join_paths(paths: Iterable[Path]) -> Path:
+    """Return the stretches of several paths or blocks as one."""
+    some = list(paths)
     none = np.zeros(0, dtype=np.int64)
-    return Path(*(np.concatenate([none, *(getattr(path, each.name) for path in paths)]) for each in fields(Path)))
+    return Path(*(np.concatenate([none, *(getattr(path, each.name) for path in some)]) for each in fields(Path)))
 
 
 def divide_path(graph: Graph, path: NodePath) -> Path:
     """Divide the stretches on threads at the segments of their bursts; a gap lies before the first one."""
     own = np.flatnonzero(path.node < graph.gpu_from)
+    if not len(own):
+        return Path(path.node, path.start, path.end, path.gap, path.cause, repeat_number(-1, len(path.node)))
     burst, start, end = path.node[own], path.start[own], path.end[own]
     since = graph.since[burst]
     first = graph.head[burst]
@@ -95,7 +100,10 @@ def divide_path(graph: Graph, path: NodePath) -> Path:
 
 def _last_begun(graph: Graph, bursts: Array, work_ns: Array) -> Array:
     """Return the last segment of each burst that begins before it has done so much work."""
-    low, high = graph.head[bursts], np.append(graph.head, len(graph.segments.start))[bursts + 1] - 1
+    low, high = graph.head[bursts], np.full(len(bursts), len(graph.segments.start))
+    followed = bursts + 1 < len(graph.head)
+    high[followed] = graph.head[bursts[followed] + 1]
+    high -= 1
     while (low < high).any():
         middle = (low + high + 1) // 2
         begun = graph.work.before(middle, bursts) < work_ns
@@ -103,14 +111,14 @@ def _last_begun(graph: Graph, bursts: Array, work_ns: Array) -> Array:
     return low
 
 
-def walk_back(graph: Graph, window: Window, check: Callable[[], None]) -> NodePath:
+def walk_back(graph: Graph, window: Window, check: Callable[[], None]) -> "Walk":
     """Walk from the window's last node back to its start.
 
     At a node the path goes on with what that waited for, and if the node was reached before that wait had ended, with
     what it followed at its start. A stretch without such a node is unknown.
     """
     since, before, bound = cells(graph.since), cells(graph.before), cells(graph.bound)
-    walk, unknown = _Walk(), GAP["unknown"]
+    walk, unknown = Walk(), GAP["unknown"]
     put, passed = walk.put, walk.passed
     left: dict[int, int] = {}  # when nodes were left last, of those that the path can reach again at that time
     begin = window.start
@@ -146,7 +154,7 @@ def walk_back(graph: Graph, window: Window, check: Callable[[], None]) -> NodePa
             put(node, begin, now, unknown, 0)
             break
         node = following
-    return walk.path(graph)
+    return walk
 
 
 def _leave_gap(graph: Graph, window: Window, put: Callable[[int, int, int, int, int], None]) -> tuple[int, int]:
@@ -161,7 +169,7 @@ def _leave_gap(graph: Graph, window: Window, put: Callable[[int, int, int, int, 
     return before, bound if before >= 0 else window.start
 
 
-class _Walk:
+class Walk:
     """The stretches of a walk in the order of the walk: of nodes that it passes as recorded, and single ones."""
 
     def __init__(self) -> None:
@@ -182,33 +190,48 @@ class _Walk:
         self._single.append((node, start, end, gap, cause))
         self._places.append(len(self.passed))
 
-    def path(self, graph: Graph) -> NodePath:
-        """Return all stretches in the order of time, in the narrowest types: a path has millions."""
-        node = np.frombuffer(self.passed, dtype=np.int32) if self.passed else np.zeros(0, dtype=np.int32)
-        since, bound = graph.since[node], graph.bound[node]
-        has_gap = (bound > NONE) & (bound < since)
-        reached = np.append(0, np.where(has_gap, bound, since))
-        places, moments = np.array(self._entered, dtype=np.int64).reshape(-1, 2).T
-        reached[places] = moments
-        reached = reached[:-1]
-        some = np.stack([since < reached, has_gap], axis=1)  # of each node its own time, and the gap before it
-        before = np.append(0, np.cumsum(some.sum(axis=1)))[self._places]  # stretches before each single one
-        single = np.array(self._single, dtype=np.int64).reshape(-1, 5).T
+    def blocks(self, graph: Graph) -> Iterator[NodePath]:
+        """Yield all stretches in the order of time, in the narrowest types."""
+        passed = np.frombuffer(self.passed, dtype=np.int32) if self.passed else np.zeros(0, dtype=np.int32)
+        entered = np.array(self._entered, dtype=np.int64).reshape(-1, 2)
+        single, places = np.array(self._single, dtype=np.int64).reshape(-1, 5), np.array(self._places, dtype=np.int64)
+        firsts = range(0, len(passed) or 1, _BLOCK_NODES)
+        for first in reversed(firsts):
+            until = len(passed) + 1 if first == firsts[-1] else first + _BLOCK_NODES
+            enters = slice(*np.searchsorted(entered[:, 0], (first, until)).tolist())
+            apart = slice(*np.searchsorted(places, (first, until)).tolist())
+            reached = _leave(graph, passed[max(first - 1, 0) : until])
+            reached = np.append(0, reached) if first == 0 else reached  # when the node behind each is left
+            reached[entered[enters, 0] - first] = entered[enters, 1]
+            yield _join_stretches(graph, passed[first:until], reached[:-1], single[apart], places[apart] - first)
 
-        def join(number: int, own: Array | int, gap: Array, dtype: type[np.signedinteger[Any]]) -> Array:
-            pairs = np.empty((len(node), 2), dtype)
-            pairs[:, 0], pairs[:, 1] = own, gap
-            joined: Array = np.insert(pairs[some], before, single[number])[::-1]
-            return joined
 
-        gaps, causes = graph.gap[node], graph.cause[node]
-        return NodePath(
-            node=join(0, node, node, np.int32),
-            start=join(1, since, bound, np.int64),
-            end=join(2, reached, since, np.int64),
-            gap=join(3, 0, np.where(gaps > 0, gaps, GAP["unknown"]), np.int8),
-            cause=join(4, causes, causes, np.int8),
-        )
+def _leave(graph: Graph, node: Array) -> Array:
+    """Return when a path leaves nodes that it passes: at the start of the gap before, if there is one."""
+    since, bound = graph.since[node], graph.bound[node]
+    return np.where((bound > NONE) & (bound < since), bound, since)
+
+
+def _join_stretches(graph: Graph, node: Array, reached: Array, single: Array, places: Array) -> NodePath:
+    """Return the stretches of nodes reached at some times, and single ones, each before the node at its place."""
+    since, left = graph.since[node], _leave(graph, node)
+    some = np.stack([since < reached, left < since], axis=1)  # of each node its own time, and the gap before it
+    before = np.append(0, np.cumsum(some.sum(axis=1)))[places]  # stretches before each single one
+
+    def join(number: int, own: Array | int, gap: Array, dtype: type[np.signedinteger[Any]]) -> Array:
+        pairs = np.empty((len(node), 2), dtype)
+        pairs[:, 0], pairs[:, 1] = own, gap
+        joined: Array = np.insert(pairs[some], before, single[:, number])[::-1]
+        return joined
+
+    gaps, causes = graph.gap[node], graph.cause[node]
+    return NodePath(
+        node=join(0, node, node, np.int32),
+        start=join(1, since, left, np.int64),
+        end=join(2, reached, since, np.int64),
+        gap=join(3, 0, np.where(gaps > 0, gaps, GAP["unknown"]), np.int8),
+        cause=join(4, causes, causes, np.int8),
+    )
 
 
 CPU_CLASSES = ("cpu", "cpu_unrecorded", "data_loader", "synchronization", "unknown")
@@ -227,17 +250,28 @@ def segment_classes(graph: Graph, segments: Array) -> Array:
     return np.select(conditions, [3, 2, 4, 1], 0)
 
 
-def row_classes(graph: Graph) -> Array:
-    """Return a number for the class of each row of a GPU."""
+def row_classes(graph: Graph, rows: Array | slice = slice(None)) -> Array:
+    """Return a number for the class of each row of a GPU, or of each of some."""
     gpu = graph.recording.gpu
-    return np.where(gpu.row_class < 0, len(gpu.classes) - 1, gpu.row_class) + len(CPU_CLASSES)
+    numbers = gpu.row_class[rows].astype(np.int32)
+    numbers[numbers < 0] = len(gpu.classes) - 1
+    return numbers + len(CPU_CLASSES)
 
 
-def classify(graph: Graph, path: Path) -> tuple[Array, list[str]]:
-    """Return a number for the class of each stretch of a path, and the class of each number."""
+def path_classes(graph: Graph) -> list[str]:
+    """Return the class of each number of `classify`."""
+    return [*GAP_CLASSES, *class_names(graph)]
+
+
+def classify(graph: Graph, path: Path) -> Array:
+    """Return a number for the class of each stretch of a path."""
     numbers = path.gap.astype(np.int32)
     on_thread = np.flatnonzero((path.gap == 0) & (path.segment >= 0))
     on_gpu = np.flatnonzero((path.gap == 0) & (path.segment < 0))
     numbers[on_thread] = segment_classes(graph, path.segment[on_thread]) + len(GAP_CLASSES)
-    numbers[on_gpu] = row_classes(graph)[path.node[on_gpu] - graph.gpu_from] + len(GAP_CLASSES)
-    return numbers, [*GAP_CLASSES, *class_names(graph)]
+    numbers[on_gpu] = row_classes(graph, path.node[on_gpu] - graph.gpu_from) + len(GAP_CLASSES)
+    return numbers
+
+
+UNKNOWN_ON_THREAD = len(GAP_CLASSES) + CPU_CLASSES.index("unknown")
+"""The number of `classify` for time of a thread of which nothing shows what it did."""

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,8 +21,14 @@ from tracelab.paths.packing import read_graph
 from tracelab.paths.recording import Relations
 from tracelab.paths.replay import Change, Replay, no_change
 from tracelab.paths.scope import read_scope
-from tracelab.paths.unexplained import UnreplacedTime, measure_unreplaced, measure_unreplayable, read_limit
-from tracelab.paths.walk import Path, class_names, classify
+from tracelab.paths.unexplained import (
+    UnexplainedTime,
+    UnreplacedTime,
+    measure_unreplaced,
+    measure_unreplayable,
+    read_limit,
+)
+from tracelab.paths.walk import Path, class_names, classify, path_classes
 from tracelab.paths.windows import find_windows, walk_windows, window_ns
 
 LARGEST_ERROR_RATIO = 0.01
@@ -40,8 +46,7 @@ class Answer:
     reason: str | None
     window_ns: int | None = None
     open_ns: int | None = None
-    graph: Graph | None = None
-    path: Path | None = None
+    path: "PathTimes | None" = None
 
 
 class Replays:
@@ -61,9 +66,9 @@ class Replays:
         self.window_ns = window_ns(self._recorded)
 
     @cached_property
-    def path(self) -> Path:
-        """Return the critical path of the recording."""
-        return walk_windows(self.graph, self._recorded, self._check)
+    def path(self) -> "PathTimes":
+        """Return the times on the critical path of the recording."""
+        return measure_path(self.graph, walk_windows(self.graph, self._recorded, self._check))
 
     @cached_property
     def replayed_ns(self) -> int:
@@ -82,12 +87,8 @@ class Replays:
         return (
             refuse_clocks(self.graph, self._relations)
             or refuse_replay(self.window_ns, self.replayed_ns)
-            or self._limit.refuse_recorded(measure_unreplayable(self.graph, self.path), self.window_ns)
+            or self._limit.refuse_recorded(self.path.unreplayable, self.window_ns)
         )
-
-    @cached_property
-    def _kept(self) -> UnreplacedTime:
-        return measure_unreplaced(self.graph, self.path)
 
     def answer(self, params: Params) -> Answer:
         """Replay a change: rows that parameters choose, in the windows and the scope."""
@@ -105,11 +106,10 @@ class Replays:
             return Answer(chosen.count, reason)
         changed = self._unchanged.with_change(plan_change(self.graph, params, chosen)).run(self._check)
         moved = self._windows.of(changed)
-        path, moved_ns = walk_windows(changed, moved, self._check), window_ns(moved)
-        kept = measure_unreplaced(changed, path)
-        if reason := self._limit.refuse_changed(self._kept, kept, moved_ns):
+        path, moved_ns = measure_path(changed, walk_windows(changed, moved, self._check)), window_ns(moved)
+        if reason := self._limit.refuse_changed(self.path.unreplaced, path.unreplaced, moved_ns):
             return Answer(chosen.count, reason)
-        return Answer(chosen.count, None, moved_ns, kept.open_ns(self._kept), changed, path)
+        return Answer(chosen.count, None, moved_ns, path.unreplaced.open_ns(self.path.unreplaced), path)
 
 
 def compute_what_if(relations: Relations, params: Params, check: Callable[[], None]) -> dict[str, pa.Table]:
@@ -119,8 +119,8 @@ def compute_what_if(relations: Relations, params: Params, check: Callable[[], No
     if not replays.window_ns:
         return {}
     answer = replays.answer(params)
-    before = path_totals(replays.graph, replays.path)
-    after = path_totals(answer.graph, answer.path) if answer.graph and answer.path else Counter[str]()
+    before = replays.path.of_classes
+    after = answer.path.of_classes if answer.path else Counter[str]()
     classes = sorted(before.keys() | after.keys())
     return {
         "what_if_classes": pa.table(
@@ -156,15 +156,30 @@ def _check_params(params: Params) -> None:
         raise UsageError(f"--factor {factor}: --change {params['change']} takes a finite number {allowed}")
 
 
-def path_totals(graph: Graph, path: Path) -> Counter[str]:
-    """Return the time on a path by class."""
-    numbers, names = classify(graph, path)
-    spent = np.zeros(len(names), dtype=np.int64)
-    np.add.at(spent, numbers, path.end - path.start)
-    totals: Counter[str] = Counter()
-    for number in np.unique(numbers).tolist():
-        totals[names[number]] += int(spent[number])
-    return totals
+@dataclass(frozen=True)
+class PathTimes:
+    """The time on a path: by class, and that which a replay cannot change, in a recording or behind a change."""
+
+    of_classes: Counter[str]
+    unreplayable: UnexplainedTime
+    unreplaced: UnreplacedTime
+
+
+def measure_path(graph: Graph, path: Iterable[Path]) -> PathTimes:
+    """Return the time on a path, given in blocks."""
+    names = path_classes(graph)
+    spent, is_there = np.zeros(len(names), dtype=np.int64), np.zeros(len(names), dtype=bool)
+    unreplayable, unreplaced = UnexplainedTime(0, 0), UnreplacedTime(0, 0)
+    for block in path:
+        classes = classify(graph, block)
+        np.add.at(spent, classes, block.end - block.start)
+        is_there[classes] = True
+        unreplayable += measure_unreplayable(graph, block, classes)
+        unreplaced += measure_unreplaced(graph, block, classes)
+    of_classes: Counter[str] = Counter()
+    for number in np.flatnonzero(is_there).tolist():
+        of_classes[names[number]] += int(spent[number])
+    return PathTimes(of_classes, unreplayable, unreplaced)
 
 
 def refuse_replay(window_ns: int, replayed_ns: int) -> str | None:

@@ -1,6 +1,6 @@
 """Find the windows of a path: all of a recording, some of its steps, or what lies between two times."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -81,9 +81,10 @@ def window_ns(windows: list[Window]) -> int:
     return sum(each.end - each.start for each in windows)
 
 
-def walk_windows(graph: Graph, windows: list[Window], check: Callable[[], None]) -> Path:
-    """Return the stretches of the path in each window, one window after another."""
-    return join_paths([find_path(graph, each, check) for each in windows])
+def walk_windows(graph: Graph, windows: list[Window], check: Callable[[], None]) -> Iterator[Path]:
+    """Yield the stretches of the path in each window, one window after another."""
+    for each in windows:
+        yield from find_path(graph, each, check)
 
 
 def start_within(windows: list[Window], times: Array) -> Array:
@@ -138,7 +139,7 @@ def _cut(graph: Graph, marks: Marks, begin: int | None, end: int | None, check: 
         return []
     if (first, last) == (window.start, window.end):
         return [marks]
-    path = find_path(graph, window, check)
+    path = join_paths(find_path(graph, window, check))
     if first > window.start:
         begin_marks = place_on_path(graph, path, first, is_end=False)
         marks = replace(marks, begin=Border(begin_marks, find_progress(graph, first)))
