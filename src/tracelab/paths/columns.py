@@ -81,6 +81,8 @@ def numbers(table: pa.Table, name: str) -> Array:
 def sortable_numbers(table: pa.Table, name: str) -> Array:
     """Return a column of whole numbers, NULL as the largest; without NULL they keep their bits."""
     column = table.column(name)
+    if column.null_count == len(column) > 0:
+        return repeat_number(-NONE, len(column))
     values, is_null = _read_values(column, pa.int64() if column.null_count else column.type)
     return values if is_null is None else np.where(is_null, -NONE, values)
 
@@ -92,8 +94,9 @@ def codes(table: pa.Table, name: str) -> tuple[Array, list[str | None]]:
     column: Any = join_chunks(table.column(name))
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
-    places, is_null = _read_values(column.indices, pa.int32())
-    places = places if is_null is None else np.where(is_null, np.int32(-1), places)
+    kind = column.indices.type
+    places, is_null = _read_values(column.indices, kind if pa.types.is_signed_integer(kind) else pa.int32())
+    places = places if is_null is None else np.where(is_null, places.dtype.type(-1), places)
     return places, [*column.dictionary.to_pylist(), None]
 
 
@@ -149,6 +152,13 @@ def narrow_column(values: Array, is_null: Array | None = None) -> "pa.Array[Any]
     extremes = (int(values.min(initial=0)), int(values.max(initial=0)))
     dtype = np.result_type(*(np.min_scalar_type(min(each, -1 - each)) for each in extremes))
     return number_column(values.astype(dtype), is_null)
+
+
+def narrow_integers(column: "pa.Array[Any]") -> "pa.Array[Any] | None":
+    """Return a column of signed whole numbers in as few bytes as they need, None where these are all of its bytes."""
+    values, is_null = _read_values(column, column.type)
+    narrow = narrow_column(values, is_null)
+    return narrow if narrow.type.bit_width < column.type.bit_width else None
 
 
 def boolean_column(values: Array) -> "pa.Array[Any]":

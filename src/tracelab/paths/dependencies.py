@@ -216,7 +216,7 @@ def stream_order(gpu: GpuRows) -> Array:
 
     Where that one still runs, as nodes of a CUDA graph do, it is the row of the stream that ended last before.
     """
-    before = np.arange(gpu.count) - 1
+    before = np.arange(-1, gpu.count - 1, dtype=np.int32)
     before[np.flatnonzero(np.append(True, gpu.lane[1:] != gpu.lane[:-1])[: gpu.count])] = -1
     running = np.flatnonzero((before >= 0) & (gpu.end[before] > gpu.start + CLOCK_NOISE_NS))
     if len(running):

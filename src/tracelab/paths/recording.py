@@ -277,6 +277,8 @@ def _choose_sources(
 def _keys(rows: SortedRows, process: Array, name: str) -> Array:
     """Return process and correlation of each row as one number."""
     correlation = rows.numbers(name)
+    if len(correlation) and not correlation.strides[0]:
+        return correlation  # of no row
     keys: Array = np.repeat(process * MOST_CORRELATION, rows.lengths)
     keys += correlation
     keys[(correlation < 0) | (correlation >= MOST_CORRELATION)] = NONE

@@ -22,6 +22,7 @@ from tracelab.errors import TracelabError, UsageError
 from tracelab.paths.columns import (
     array_memory,
     join_chunks,
+    narrow_integers,
     nullable_column,
     number_column,
     text_column,
@@ -274,7 +275,7 @@ def _read_relations(
 
 
 def _read_relation(con: duckdb.DuckDBPyConnection, sql: str, values: Params, budget: _MemoryBudget) -> pa.Table:
-    """Read a relation, its texts as dictionaries: a million names take less memory as numbers."""
+    """Read a relation, its texts as dictionaries and its numbers in few bytes: a run may have ten million rows."""
     relation = con.sql(sql, params={name: value for name, value in values.items() if f"${name}" in _params_of(sql)})
     reader = relation.to_arrow_reader(_BATCH_ROWS)
     columns: list[list[pa.Array[Any]]] = [[] for _ in reader.schema]
@@ -286,11 +287,16 @@ def _read_relation(con: duckdb.DuckDBPyConnection, sql: str, values: Params, bud
     if not columns[0]:
         return pa.Table.from_batches([], reader.schema)
     return_freed_memory()
-    return pa.table([_join(columns, number) for number in range(len(columns))], reader.schema.names)
+    joined = pa.table([_join(columns, number) for number in range(len(columns))], reader.schema.names)
+    return_freed_memory()  # blocks of all sizes lie between those of other threads
+    return joined
 
 
 def _copy_column(column: "pa.Array[Any]") -> "pa.Array[Any]":
-    """Return a copy of a column, of texts as a dictionary: any column of DuckDB keeps all of its batch in memory."""
+    """Return a copy of a column, of texts as a dictionary: any column of DuckDB keeps all of its batch in memory.
+
+    Whole numbers have as few bytes as these need.
+    """
     if pa.types.is_string(column.type):
         return column.dictionary_encode()
     if isinstance(column, pa.DictionaryArray):
@@ -298,6 +304,8 @@ def _copy_column(column: "pa.Array[Any]") -> "pa.Array[Any]":
         return pa.DictionaryArray.from_arrays(_copy_column(column.indices), texts)
     if not pa.types.is_primitive(column.type):
         return column
+    if pa.types.is_signed_integer(column.type) and (narrow := narrow_integers(column)) is not None:
+        return narrow
     buffers = [None if each is None else pa.py_buffer(each.to_pybytes()) for each in column.buffers()]
     return pa.Array.from_buffers(column.type, len(column), buffers, column.null_count, column.offset)
 
@@ -305,7 +313,13 @@ def _copy_column(column: "pa.Array[Any]") -> "pa.Array[Any]":
 def _join(columns: "list[list[pa.Array[Any]]]", number: int) -> "pa.Array[Any]":
     """Return the parts of a column as one, and free them, before those of the next column are joined."""
     parts, columns[number] = columns[number], []
-    return join_chunks(pa.chunked_array(parts).unify_dictionaries())
+    if pa.types.is_signed_integer(parts[0].type):
+        widest = max((part.type for part in parts), key=lambda kind: kind.bit_width)
+        return join_chunks(pa.chunked_array([part.cast(widest) for part in parts]))
+    joined = join_chunks(pa.chunked_array(parts).unify_dictionaries())
+    if isinstance(joined, pa.DictionaryArray) and (narrow := narrow_integers(joined.indices)) is not None:
+        return pa.DictionaryArray.from_arrays(narrow, joined.dictionary)
+    return joined
 
 
 def _params_of(sql: str) -> set[str]:
