@@ -156,3 +156,32 @@ def test_the_schema_describes_computed_tables(lab: Lab) -> None:
     for name, table in table_lookup.COMPUTED_TABLES.items():
         columns = rows.schema.field(name).type.fields
         assert [each.name for each in columns] == [column.name for column in table.view_columns]
+
+
+def test_a_relation_has_its_numbers_in_few_bytes(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of one column differ in their types, and so do the numbers of their texts."""
+    read: list[pa.Table] = []
+
+    def compute(relations: dict[str, pa.Table], *_: Any) -> dict[str, pa.Table]:
+        read.append(relations["cpu"])
+        return {}
+
+    monkeypatch.setattr(tables, "compute_paths", compute)
+    rows = """
+        select nullif(i % 100, 7)::bigint as few, i * i as many, (i % 300)::varchar as text, null::bigint as none
+        from range(250_000) as numbers(i) order by i
+    """
+    of_path = computations.COMPUTATIONS[0]
+    changed = dataclasses.replace(of_path, relations=of_path.relations | {"cpu": rows}, condensed=None)
+    with sandbox.connect(lab.store) as con:
+        computed_tables.compute_tables(con, changed, "first", changed.params)
+    (table,) = read
+    assert [str(kind) for kind in table.schema.types] == [
+        "int8", "int64", "dictionary<values=string, indices=int16, ordered=0>", "int8",
+    ]  # fmt: skip
+    assert table.to_pydict() == {
+        "few": [None if i % 100 == 7 else i % 100 for i in range(250_000)],
+        "many": [i * i for i in range(250_000)],
+        "text": [str(i % 300) for i in range(250_000)],
+        "none": [None] * 250_000,
+    }

@@ -13,6 +13,7 @@ from tracelab.paths.columns import (
     codes,
     floats,
     narrow_column,
+    narrow_integers,
     nullable_column,
     numbers,
     text_column,
@@ -93,3 +94,13 @@ def test_a_narrow_column_keeps_its_values(values: list[int], kind: str) -> None:
 def test_a_null_does_not_widen_a_column() -> None:
     column = narrow_column(np.array([NONE, 7]), np.array([True, False]))
     assert (str(column.type), column.to_pylist()) == ("int8", [None, 7])
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"), [([5, None, -128], "int8"), ([None], "int8"), ([200], "int16"), ([], "int8")]
+)
+def test_whole_numbers_are_narrowed(values: list[int | None], kind: str) -> None:
+    narrow = narrow_integers(pa.array(values, pa.int64()))
+    assert narrow is not None
+    assert (str(narrow.type), narrow.to_pylist()) == (kind, values)
+    assert narrow_integers(narrow) is None, "it has no fewer bytes"

@@ -12,9 +12,11 @@ from job_simulator import Delay, Kind, Simulation, SlowLink, simulate
 from tests.memory import MemoryStore
 from tests.simulated import random_job, stored_tables
 from tracelab import computations
-from tracelab.paths import parts
+from tracelab.paths import columns, parts, walk
 from tracelab.paths.graph import build_graph
+from tracelab.paths.packing import pack_graph, unpack_graph
 from tracelab.paths.recording import Relations
+from tracelab.paths.replay import no_change, replay
 from tracelab.paths.tables import compute_paths
 from tracelab.paths.what_if import compute_what_if
 
@@ -97,6 +99,29 @@ def test_the_graph_of_a_run_in_parts_is_that_of_the_whole(
     monkeypatch.setattr(parts, "_LEAST_ROWS", 1)  # a part for each rank
     for seed, rows in relations.items():
         assert arrays_of(build_graph(dict(rows), check)) == wholes[seed]
+
+
+def test_paths_and_replays_in_blocks_are_those_of_the_whole(
+    relations: dict[int, Relations], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compute(rows: Relations) -> Any:
+        change = replay(graph := build_graph(dict(rows), check), no_change(graph), check)
+        paths = compute_paths(dict(rows), {"step": None, "step_name": "none"}, check)
+        return arrays_of(graph), arrays_of(change), {name: table.to_pylist() for name, table in paths.items()}
+
+    wholes = {seed: compute(rows) for seed, rows in relations.items()}
+    monkeypatch.setattr(walk, "_BLOCK_NODES", 3)
+    monkeypatch.setattr(columns, "_BLOCK_ROWS", 3)
+    for seed, whole in wholes.items():
+        assert compute(relations[seed]) == whole
+
+
+def test_a_kept_graph_is_the_same_and_has_the_times_of_rows_of_gpus_once(relations: dict[int, Relations]) -> None:
+    for rows in relations.values():
+        graph = build_graph(dict(rows), check)
+        kept = unpack_graph(pack_graph(graph))
+        assert arrays_of(kept) == arrays_of(graph)
+        assert np.shares_memory(kept.start, kept.recording.gpu.start)
 
 
 def random_change(simulation: Simulation, random: Random) -> Change:

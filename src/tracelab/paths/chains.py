@@ -15,21 +15,20 @@ class Chains:
     """Chains of rows: each row but the first waits for the one before it and for its own launch, and for no other row.
 
     All launches of a chain follow the same moment of a thread. `head` is the first row of each chain and `length` its
-    number of rows; all other arrays are by row.
+    number of rows.
     """
 
     head: Array
     length: Array
-    last: Array
-    """Of a row that begins a chain the chain's last row."""
     stream_ns: Array
-    """Of a row that begins a chain the time from its end to the chain's end, if no launch is late."""
+    """Of each chain the time from its first row's end to its own, if no launch is late."""
     launch_ns: Array
-    """Of a row that begins a chain the least time from the moment that launches follow to the chain's end."""
+    """Of each chain the least time from the moment that launches follow to its end; NONE of a single row."""
     behind: Array
-    """Time from the first row's end to a row's end, if no launch is late."""
+    """Of each row the time from the first one's end to its own, if no launch is late."""
     launched: Array
-    """Time from the moment that launches follow to the end by its own launch, less `behind`; NONE of the first."""
+    """Of each row the time from the moment that launches follow to the end by its own launch, less `behind`; NONE of
+    the first."""
 
     def end_rows(self, end: Array, resumed: Array) -> Array:
         """Return the ends of all rows, from those of the first rows and the moments that launches follow, else NONE."""
@@ -59,10 +58,7 @@ def find_chains(follows: Array, own_ns: Array, launched_ns: Array) -> Chains:
     total = np.cumsum(np.where(follows, own_ns, 0))
     behind = total - np.repeat(total[head], length)
     launched = np.where(follows, launched_ns - behind, NONE)
-    last, stream_ns, launch_ns = np.arange(rows), np.zeros(rows, dtype=np.int64), np.full(rows, NONE)
-    last[head] = head + length - 1
-    stream_ns[head] = behind[last[head]]
-    if rows:
-        several = length > 1
-        launch_ns[head[several]] = (np.maximum.reduceat(launched, head) + stream_ns[head])[several]
-    return Chains(head, length, last, stream_ns, launch_ns, behind, launched)
+    stream_ns = behind[head + length - 1]
+    latest = np.maximum.reduceat(launched, head) if rows else stream_ns
+    launch_ns = np.where(length > 1, latest + stream_ns, NONE)
+    return Chains(head, length, stream_ns, launch_ns, behind, launched)

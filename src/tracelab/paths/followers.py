@@ -1,11 +1,9 @@
 """Set what the rows of GPUs of a part waited for, as it becomes known."""
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from tracelab.paths import dependencies
-from tracelab.paths.columns import NONE, Array
+from tracelab.paths.columns import NONE, Array, blocks
 from tracelab.paths.nodes import CAUSE, GAP, Nodes
 from tracelab.paths.part_waits import PartWaits
 
@@ -49,25 +47,16 @@ class Followers:
 
     def name_long_gaps(self, traced: Array) -> None:
         """Name the gap before a row of a GPU unknown where it is too long."""
-        for some in _blocks(len(traced)):
+        for some in blocks(len(traced)):
             limit = np.where(traced[some], LONGEST_GAP_NS, LONGEST_GAP_WITHOUT_EVENTS_NS)
             bound = self._bound[some]
             self._gap[some][(bound != NONE) & (self._start[some] - bound > limit)] = GAP["unknown"]
 
 
-def _blocks(rows: int) -> Iterator[slice]:
-    """Yield the rows in blocks: their arrays stay in the cache, and take little memory."""
-    for since in range(0, rows, _BLOCK_ROWS):
-        yield slice(since, since + _BLOCK_ROWS)
-
-
-_BLOCK_ROWS = 1 << 16
-
-
 def await_rows(streams: Followers, end: Array, waits: PartWaits, first: int) -> None:
     """A row of a GPU follows the one before it on its stream, or one of another stream, the one that ends later."""
     edges = waits.edges
-    for block in _blocks(len(end)):
+    for block in blocks(len(end)):
         some = np.flatnonzero(waits.stream_before[block] >= 0) + block.start
         before = waits.stream_before[some]
         streams.bind(some, before + first, end[before], "stream", "scheduling")
@@ -83,7 +72,7 @@ def await_launches(streams: Followers, launches: dependencies.Launches, burst: A
 
     `burst` is the one in which the call's thread is before that start.
     """
-    for block in _blocks(len(burst)):
+    for block in blocks(len(burst)):
         some = np.flatnonzero(launches.thread[block] >= 0) + block.start
         some = some[launches.time[some] - streams.starts(some) <= _EARLIEST_START_NS]
         streams.bind(some, burst[some], launches.time[some], "launch", "launch_latency")

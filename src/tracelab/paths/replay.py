@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tracelab.paths.chains import Chains, find_chains
-from tracelab.paths.columns import NONE, Array
+from tracelab.paths.columns import NONE, Array, blocks, repeat_number
 from tracelab.paths.dependencies import stream_order
 from tracelab.paths.graph import Graph, await_others
 from tracelab.paths.nodes import CAUSE, GAP
@@ -88,6 +88,7 @@ class Replay:
         self.stream_before = stream_order(graph.recording.gpu)
         self.start, self.end = graph.start[first:], _clip_ends(graph, self.stream_before)
         self.meeting, self.meetings = _number_meetings(graph)
+        self.has_launches = bool((graph.launch_at >= 0).any())
         self.threads = _thread_progress(graph)
         self.duration = self._durations()
         self._find_launches()
@@ -101,27 +102,30 @@ class Replay:
         if change.segment_factor.strides[0] or (change.segment_factor[:1] != 1).any():
             changed.threads = _change_work(self.graph, self.threads, change)
             changed._place_launches()
-        changed.duration = changed._durations()
+        if change.duration.strides[0] or change.factor.strides[0] or (change.factor[:1] != 1).any():
+            changed.duration = changed._durations()
         unlagged, ungapped = change.unlagged | change.ungapped, change.ungapped
-        changed.launch_lag = np.where(unlagged, 0, self.launch_lag)
-        changed.stream_lag = np.where(ungapped, 0, self.stream_lag)
-        changed.event_lag = np.where(ungapped[self.waits[0]], 0, self.event_lag)
-        changed.rest = np.where(ungapped | (unlagged & self.is_launched_late), 0, self.rest)
+        changed.launch_lag = _drop(self.launch_lag, unlagged)
+        changed.stream_lag = _drop(self.stream_lag, ungapped)
+        changed.event_lag = _drop(self.event_lag, ungapped[self.waits[0]])
+        changed.rest = _drop(self.rest, ungapped | (unlagged & self.is_launched_late))
         return changed
 
     def _durations(self) -> Array:
         """Return the own time of each row: of a collective the transfer."""
-        begin = np.where(self.meeting >= 0, np.minimum(self.graph.entered, self.end), self.start)
-        scaled, new = _scale(self.end - begin, self.change.factor), self.change.duration
+        own_ns, joined = self.end - self.start, np.flatnonzero(self.meeting >= 0)
+        ends = self.end[joined]
+        own_ns[joined] = ends - np.minimum(_take_known(self.meetings, self.meeting[joined]), ends)
+        scaled, new = _scale(own_ns, self.change.factor), self.change.duration
         return np.where(new == NONE, scaled, new) if new.strides[0] else scaled
 
     def _find_launches(self) -> None:
         """Find for each launch the burst of its segment, and the time within that."""
         graph, segments = self.graph, self.graph.segments
+        if not self.has_launches:
+            return
         self.launch_segment = graph.launch_at
         self.launch_burst = burst = graph.bursts(self.launch_segment)
-        if not len(segments.start):
-            return
         time, since = np.minimum(graph.launch_time, self.start), graph.since[burst]
         is_head = graph.head[burst] == self.launch_segment
         self.launch_inside = np.clip(time - np.where(is_head, since, segments.start[self.launch_segment]), 0, None)
@@ -129,10 +133,10 @@ class Replay:
 
     def _place_launches(self) -> None:
         """Find for each launch the last wait of its thread before, and the thread's work since."""
-        threads, segment, burst = self.threads, self.launch_segment, self.launch_burst
-        self.launch_wait, self.launch_work = np.full(len(segment), -1), np.zeros(len(segment), dtype=np.int64)
-        if not len(self.graph.segments.start):
+        self.launch_wait, self.launch_work = repeat_number(-1, len(self.start)), repeat_number(0, len(self.start))
+        if not self.has_launches:
             return
+        threads, segment, burst = self.threads, self.launch_segment, self.launch_burst
         known = segment >= 0
         factor = self.change.segment_factor
         part = _scale(self.launch_inside, factor[segment] if factor.strides[0] else factor)
@@ -147,28 +151,33 @@ class Replay:
         The lags are those that rows at least have behind rows of their stream, awaited rows and launches; where another
         of these binds in the replay, its lag counts.
         """
-        graph = self.graph
+        graph, start, end = self.graph, self.start, self.end
         self.waits = _sorted_waits(graph)
         after, before = self.waits
         cause, bound = graph.at_start("cause"), graph.at_start("bound")
-        delay = self.start - bound
         typical = {}
         for name in ("stream", "event", "inferred_event", "launch"):
-            some = delay[(cause == CAUSE[name]) & (bound != NONE)]
-            typical[name] = int(np.percentile(some, _TYPICAL_PERCENT)) if len(some) else 0
-        stream = self.stream_before
-        known = stream >= 0
-        free = self.start - np.where(known, self.end[stream], 0) if len(stream) else self.start
-        self.stream_lag = np.where(known, np.clip(typical["stream"], 0, np.maximum(free, 0)), 0)
-        latest = np.where(known, self.end[stream] + self.stream_lag, NONE) if len(stream) else self.start
-        self.event_lag = np.clip(typical["event"], 0, np.maximum(self.start[after] - self.end[before], 0))
-        np.maximum.at(latest, after, self.end[before] + self.event_lag)
-        launched = self.launch_wait >= 0
-        moment = np.minimum(graph.launch_time, self.start)
-        self.launch_lag = np.where(launched, np.clip(typical["launch"], 0, np.maximum(self.start - moment, 0)), 0)
-        self.is_launched_late = launched & (moment + self.launch_lag > latest)
-        latest = np.where(launched, np.maximum(latest, moment + self.launch_lag), latest)
-        self.rest = np.where(latest == NONE, 0, self.start - latest)
+            some = (cause == CAUSE[name]) & (bound != NONE)
+            delay = start[some]
+            delay -= bound[some]
+            most = np.percentile(delay, _TYPICAL_PERCENT, overwrite_input=True) if len(delay) else 0
+            typical[name] = int(most)
+        self.stream_lag, latest = np.zeros(len(start), dtype=np.int64), np.full(len(start), NONE)
+        for block in blocks(len(start)):
+            row = np.flatnonzero(self.stream_before[block] >= 0) + block.start
+            ended = end[self.stream_before[row]]
+            self.stream_lag[row] = np.clip(typical["stream"], 0, np.maximum(start[row] - ended, 0))
+            latest[row] = ended + self.stream_lag[row]
+        self.event_lag = np.clip(typical["event"], 0, np.maximum(start[after] - end[before], 0))
+        np.maximum.at(latest, after, end[before] + self.event_lag)
+        self.launch_lag, self.is_launched_late = repeat_number(0, len(start)), np.zeros(1, dtype=bool)
+        if self.has_launches:
+            launched = self.launch_wait >= 0
+            moment = np.minimum(graph.launch_time, start)
+            self.launch_lag = np.where(launched, np.clip(typical["launch"], 0, np.maximum(start - moment, 0)), 0)
+            self.is_launched_late = launched & (moment + self.launch_lag > latest)
+            latest = np.where(launched, np.maximum(latest, moment + self.launch_lag), latest)
+        self.rest = np.where(latest == NONE, 0, start - latest)
 
     def is_exact(self) -> bool:
         """Return whether a replay without a change certainly gives the recorded times: it then need not run.
@@ -186,21 +195,24 @@ class Replay:
             awaited = np.where(row >= 0, self.end[row], other_done) if len(self.end) else other_done
             if (np.maximum(resumed, awaited) != moments).any():
                 return False
-        launched = self.launch_wait >= 0
-        called = np.minimum(graph.launch_time, self.start)[launched]
-        if (moments[self.launch_wait[launched]] + self.launch_work[launched] != called).any():
-            return False
-        joined = self.meeting >= 0
-        entered = np.where(joined, graph.entered, self.start)
-        if (np.maximum(self.start, entered + self.duration) != self.end).any():
-            return False
+        if self.has_launches:
+            launched = self.launch_wait >= 0
+            called = np.minimum(graph.launch_time, self.start)[launched]
+            if (moments[self.launch_wait[launched]] + self.launch_work[launched] != called).any():
+                return False
+        for some in blocks(len(self.start)):
+            if (np.maximum(self.start[some], graph.entered[some] + self.duration[some]) != self.end[some]).any():
+                return False
         # a collective ends when its last rank enters: what depends on it must not come before
+        joined = self.meeting >= 0
+        if not joined.any():
+            return True
         after, before = self.waits
         known = np.flatnonzero(self.stream_before >= 0)
         calls = np.flatnonzero(threads.awaited_row >= 0)
         follower = np.concatenate([self.start[known], self.start[after], moments[calls]])
         followed = np.concatenate([self.stream_before[known], before, threads.awaited_row[calls]])
-        return not (joined[followed] & (follower < entered[followed])).any()
+        return not (joined[followed] & (follower < graph.entered[followed])).any()
 
     def run(self, check: Callable[[], None]) -> Graph:
         """Time all rows in the order of the recording, in which each comes after what it waited for."""
@@ -208,7 +220,7 @@ class Replay:
         first, rows = graph.gpu_from, len(self.start)
         chains = self._find_chains()
         head, count = chains.head, len(chains.head)
-        chain = np.repeat(np.arange(count), chains.length)
+        chain = np.repeat(np.arange(count, dtype=np.int32), chains.length)
         waits = ThreadWaits(
             moment=graph.since[:first],
             thread_begin=graph.start[:first],
@@ -248,7 +260,7 @@ class Replay:
         head, (after, awaited) = chains.head, self.waits
         return ChainWaits(
             start=self.start[head],
-            end=self.end[chains.last[head]],
+            end=self.end[head + chains.length - 1],
             stream=_take_known(chain, self.stream_before[head]),
             stream_lag=self.stream_lag[head],
             edge=np.searchsorted(after, head),
@@ -257,8 +269,8 @@ class Replay:
             launch_work=(self.launch_work + self.launch_lag)[head],
             rest=self.rest[head],
             duration=self.duration[head],
-            stream_ns=chains.stream_ns[head],
-            launch_ns=chains.launch_ns[head],
+            stream_ns=chains.stream_ns,
+            launch_ns=chains.launch_ns,
             collective=np.where(self.change.unawaited, -1, self.meeting)[head],
             edge_chain=chain[awaited],
             edge_lag=self.event_lag,
@@ -327,8 +339,8 @@ class Replay:
         end = chains.end_rows(timed.end, resumed)
         follows = np.ones(len(near), dtype=bool)
         follows[chains.head] = False
-        for block in range(0, len(near), _BLOCK_ROWS):
-            row = np.flatnonzero(follows[block : block + _BLOCK_ROWS]) + block
+        for block in blocks(len(near)):
+            row = np.flatnonzero(follows[block]) + block.start
             timed.end[row] = end[row]
             on_stream = end[row - 1] + self.stream_lag[row]
             called = np.where(launched[row], resumed[row] + self.launch_work[row] + self.launch_lag[row], NONE)
@@ -362,8 +374,8 @@ class Replay:
         before[early], cause[early] = early - 1, CAUSE["thread"]
         name = np.array([0, CAUSE["stream"], CAUSE["event"], CAUSE["launch"]], dtype=np.int8)
         kind = np.array([0, GAP["scheduling"], GAP["scheduling"], GAP["launch_latency"]], dtype=np.int8)
-        for block in range(0, len(self.start), _BLOCK_ROWS):
-            known = np.flatnonzero(timed.cause[block : block + _BLOCK_ROWS]) + block
+        for block in blocks(len(self.start)):
+            known = np.flatnonzero(timed.cause[block]) + block.start
             why, source = timed.cause[known], timed.before[known]
             launched = why == BY_LAUNCH
             moment, nodes = timed.end[np.where(launched, 0, source)], source + first
@@ -397,31 +409,39 @@ class _Times:
     last: Array
 
 
-_BLOCK_ROWS = 1 << 16
-"""Rows that are rebuilt at once: their arrays stay in the cache, and take no new memory."""
-
-
 def _clip_ends(graph: Graph, stream_before: Array) -> Array:
     """Return the ends of rows, cut where noise of the clocks has a follower start before."""
-    end, first = graph.end[graph.gpu_from :].copy(), graph.gpu_from
+    end, first = graph.end[graph.gpu_from :], graph.gpu_from
     start = graph.start[first:]
-    known = np.flatnonzero(stream_before >= 0)
-    np.minimum.at(end, stream_before[known], np.maximum(start[known], start[stream_before[known]]))
-    after, before = graph.waits.after, graph.waits.before
-    np.minimum.at(end, before, np.maximum(start[after], start[before]))
     calls = np.flatnonzero((graph.cause[:first] == CAUSE["sync"]) & (graph.before[:first] >= first))
-    awaited = graph.before[calls] - first
-    np.minimum.at(end, awaited, np.maximum(graph.since[calls], start[awaited]))
-    return end
+    followed = [(graph.waits.before, start[graph.waits.after]), (graph.before[calls] - first, graph.since[calls])]
+    for block in blocks(len(start)):
+        row = np.flatnonzero(stream_before[block] >= 0) + block.start
+        before = stream_before[row]
+        is_early = start[row] < end[before]
+        followed.append((before[is_early], start[row[is_early]]))
+    if not any((moment < end[before]).any() for before, moment in followed):
+        return end
+    clipped = end.copy()
+    for before, moment in followed:
+        np.minimum.at(clipped, before, np.maximum(moment, start[before]))
+    return clipped
 
 
 def _number_meetings(graph: Graph) -> tuple[Array, Array]:
     """Return for each row the place of its collective, -1 without one, and when the last rank entered each."""
     joined = np.flatnonzero(graph.meeting >= 0)
     values, first, places = np.unique(graph.meeting[joined], return_index=True, return_inverse=True)
-    meeting = np.full(len(graph.meeting), -1)
+    if not len(values):
+        return repeat_number(-1, len(graph.meeting)), np.zeros(0, dtype=np.int64)
+    meeting = np.full(len(graph.meeting), -1, np.int32)
     meeting[joined] = places
-    return meeting, graph.entered[joined[first]] if len(values) else np.zeros(0, dtype=np.int64)
+    return meeting, graph.entered[joined[first]]
+
+
+def _drop(lags: Array, some: Array) -> Array:
+    """Return lags without some of them."""
+    return np.where(some, 0, lags) if some.any() else lags
 
 
 def _take_known(values: Array, places: Array) -> Array:
