@@ -40,7 +40,8 @@ class Computation:
     which implies that, the store keeps the rows of each run until its sources change. With `scope_relations`,
     `relations` are those of the whole recording, and these, read in a scope alone, are what the function applies of it.
     `refused_scope` is the sentence for a scope that has no meaning for the tables. With `condensed`, the function may
-    be given what that makes of some relations in their place.
+    be given what that makes of some relations in their place. With `narrow`, whole numbers of its relations have as few
+    bytes as they need, which no SQL may read: it would compute in these.
     """
 
     function: str
@@ -54,6 +55,7 @@ class Computation:
     scope_relations: dict[str, str] = field(default_factory=dict)
     refused_scope: str | None = None
     condensed: Condensation | None = None
+    narrow: bool = False
 
     @property
     def texts(self) -> dict[str, str]:
@@ -150,6 +152,7 @@ COMPUTATIONS: tuple[Computation, ...] = (
         ),
         scope_relations=_PATH_SCOPE,
         condensed=_GRAPH,
+        narrow=True,
     ),
     Computation(
         "tracelab.paths.what_if:compute_what_if",
@@ -193,6 +196,7 @@ COMPUTATIONS: tuple[Computation, ...] = (
         ),
         scope_relations=_PATH_SCOPE,
         condensed=_GRAPH,
+        narrow=True,
     ),
     Computation(
         "tracelab.paths.hta:compute_hta_paths",
@@ -347,5 +351,6 @@ REPLAYED_GAINS = Computation(
     (),
     scope_relations=_PATH_SCOPE,
     condensed=_GRAPH,
+    narrow=True,
 )
 """What a run gains by several changes of what_if; no text names it."""

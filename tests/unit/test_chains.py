@@ -12,7 +12,7 @@ def test_chain_ends_when_its_last_row_does() -> None:
     follows = np.array([False, True, True, True])
     chains = find_chains(follows, np.array([0, 10, 10, 10]), np.array([0, 5, 15, 0]))
     assert chains.head.tolist() == [0]
-    assert (chains.last[0], chains.stream_ns[0], chains.launch_ns[0]) == (3, 30, 25)
+    assert (chains.stream_ns[0], chains.launch_ns[0]) == (30, 25)
     resumed = np.full(4, 200)
     assert chains.end_rows(np.array([100, 0, 0, 0]), resumed).tolist() == [100, 205, 215, 225]
     assert chains.end_rows(np.array([100, 0, 0, 0]), np.full(4, NONE)).tolist() == [100, 110, 120, 130]
@@ -37,7 +37,8 @@ def test_chains_agree_with_a_loop_over_rows(seed: int) -> None:
         if resumed[row] != NONE:
             expected[row] = max(expected[row], resumed[row] + launched_ns[row])
     assert chains.end_rows(end, resumed).tolist() == expected.tolist()
-    for head in chains.head[chains.length > 1]:
-        on_stream = end[head] + chains.stream_ns[head]
-        launched = resumed[head] + chains.launch_ns[head] if resumed[head] != NONE else NONE
-        assert max(on_stream, launched) == expected[chains.last[head]]
+    for chain in np.flatnonzero(chains.length > 1):
+        head = chains.head[chain]
+        on_stream = end[head] + chains.stream_ns[chain]
+        launched = resumed[head] + chains.launch_ns[chain] if resumed[head] != NONE else NONE
+        assert max(on_stream, launched) == expected[head + chains.length[chain] - 1]

@@ -41,3 +41,10 @@ def test_rows_of_very_many_streams_are_sorted_all_at_once() -> None:
     order = find_order([stream], start, [])
     assert order is not None
     assert order.tolist() == np.lexsort((start, stream)).tolist()
+
+
+def test_a_column_in_few_bytes_decides_between_rows_that_start_together() -> None:
+    same = np.zeros(3, dtype=np.int8)
+    order = find_order([same], same, [lambda: np.array([100, -100, 0], dtype=np.int8)])
+    assert order is not None
+    assert order.tolist() == [1, 2, 0]

@@ -15,7 +15,7 @@ from tests.properties import examples
 from tests.ranks import kernel, note
 from tracelab.errors import UsageError
 from tracelab.paths.chosen_rows import SHORT_GAP_NS
-from tracelab.paths.columns import array_memory
+from tracelab.paths.columns import array_memory, join_keys
 from tracelab.paths.graph import Graph, build_graph
 from tracelab.paths.recording import Relations
 from tracelab.paths.replay import Replay, no_change, replay
@@ -84,6 +84,14 @@ def test_segments_are_found_in_recordings_of_seconds() -> None:
     assert before.tolist() == at.tolist() == [0, 1, 2, 3]
     before, at = segments.around(threads, times)
     assert (before.tolist(), at.tolist()) == ([-1, 0, -1, 2], [0, 1, 2, 3])
+
+
+def test_rows_lie_in_others_in_recordings_of_seconds() -> None:
+    """Threads have 32 bits here, too."""
+    thread, ms = np.array([0, 3, 3], dtype=np.int32), 1_000_000
+    start, end = np.array([0, 1000, 1200]) * ms, np.array([1500, 1400, 1300]) * ms
+    assert enclosing_rows(thread, start, end).tolist() == [-1, -1, 1]
+    assert join_keys(thread, 2_000 * ms, start).tolist() == [0, 7_000 * ms, 7_200 * ms]
 
 
 @given(nested_rows())

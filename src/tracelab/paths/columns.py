@@ -149,16 +149,20 @@ def nullable_column(values: Sequence[int | None]) -> "pa.Array[Any]":
 def narrow_column(values: Array, is_null: Array | None = None) -> "pa.Array[Any]":
     """Return a column of whole numbers of as few bytes as the largest of them needs."""
     values = values if is_null is None else np.where(is_null, 0, values)
-    extremes = (int(values.min(initial=0)), int(values.max(initial=0)))
-    dtype = np.result_type(*(np.min_scalar_type(min(each, -1 - each)) for each in extremes))
-    return number_column(values.astype(dtype), is_null)
+    return number_column(values.astype(_narrow_type(values)), is_null)
 
 
 def narrow_integers(column: "pa.Array[Any]") -> "pa.Array[Any] | None":
     """Return a column of signed whole numbers in as few bytes as they need, None where these are all of its bytes."""
     values, is_null = _read_values(column, column.type)
-    narrow = narrow_column(values, is_null)
-    return narrow if narrow.type.bit_width < column.type.bit_width else None
+    values = values if is_null is None else np.where(is_null, 0, values)
+    dtype = _narrow_type(values)
+    return number_column(values.astype(dtype), is_null) if dtype.itemsize < values.itemsize else None
+
+
+def _narrow_type(values: Array) -> np.dtype[Any]:
+    extremes = (int(values.min(initial=0)), int(values.max(initial=0)))
+    return np.result_type(*(np.min_scalar_type(min(each, -1 - each)) for each in extremes))
 
 
 def boolean_column(values: Array) -> "pa.Array[Any]":

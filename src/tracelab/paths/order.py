@@ -182,7 +182,7 @@ def _argsort(column: Array) -> Array:
     """Return the order by a column; rows with equal values keep theirs."""
     least, most = int(column.min(initial=0)), int(column.max(initial=0))
     if most - least <= _MOST_SMALL:
-        column = (column - column.dtype.type(least)).astype(np.uint16)
+        column = np.subtract(column, least, dtype=np.result_type(column, np.int32)).astype(np.uint16)
     order: Array = np.argsort(column, kind="stable")
     return order
 

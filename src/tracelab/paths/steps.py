@@ -31,7 +31,7 @@ class StepMarks:
 def find_step_marks(graph: Graph, relations: Relations) -> StepMarks:
     """Find the marks of all steps."""
     tables = [relations[name].select(_COLUMNS) for name in ("steps", "serving_steps") if name in relations]
-    table, cpu, segments = pa.concat_tables(tables), graph.recording.cpu, graph.segments
+    table, cpu, segments = pa.concat_tables(tables, promote_options="permissive"), graph.recording.cpu, graph.segments
     step, rank = numbers(table, "step"), numbers(table, "rank")
     some = np.flatnonzero(np.isin(rank, list(graph.recording.clocks)) & (step != NONE))
     step, rank = step[some], rank[some]

@@ -74,7 +74,7 @@ def enclosing_rows(thread: Array, start: Array, end: Array) -> Array:
     candidate = np.full(len(start), -1, dtype=np.int32)
     if not len(start):
         return candidate
-    key = thread * (int(end.max()) + 1) + end
+    key = join_keys(thread, int(end.max()) + 1, end)
     inside = np.maximum.accumulate(key)[:-1] >= key[1:]  # else nothing before it on its thread ends as late
     waiting = np.flatnonzero(inside) + 1
     candidate[waiting] = waiting - 1

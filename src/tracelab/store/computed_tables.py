@@ -182,10 +182,11 @@ def _read_condensed(
     The second item keeps what is not kept yet.
     """
     values, condensed = {**params, "run": run}, computation.condensed
+    read = partial(_read_relations, con, values=values, budget=budget, narrow=computation.narrow)
     of_whole = bool(computation.scope_relations)
     kept = kept_relations.open_kept(con, of_whole=of_whole) if condensed and run is not None else None
     if condensed is None or run is None or kept is None or run not in kept.keys:
-        return _read_relations(con, computation.texts, values, budget), _keep_nothing
+        return read(computation.texts), _keep_nothing
     texts = computation.texts
     sources = {name: texts[name] for name in condensed.relations}
     others = {name: text for name, text in texts.items() if name not in sources}
@@ -194,8 +195,8 @@ def _read_condensed(
     tables = segment.read()
     if tables is not None:
         budget.add(int(tables[_ROWS].column("rows")[0].as_py()))
-        return _read_relations(con, others, values, budget) | tables, _keep_nothing
-    relations = _read_relations(con, texts, values, budget)
+        return read(others) | tables, _keep_nothing
+    relations = read(texts)
     rows = sum(relations[name].num_rows for name in sources)
     if rows < shared_relations.LEAST_KEPT_ROWS:
         return relations, _keep_nothing
@@ -237,7 +238,12 @@ class _MemoryBudget:
 
 
 def _read_relations(
-    con: duckdb.DuckDBPyConnection, relations: Mapping[str, str], values: Params, budget: _MemoryBudget
+    con: duckdb.DuckDBPyConnection,
+    relations: Mapping[str, str],
+    *,
+    values: Params,
+    budget: _MemoryBudget,
+    narrow: bool,
 ) -> dict[str, pa.Table]:
     """Read relations two at a time: what takes long in one of them may occupy a single core.
 
@@ -251,7 +257,7 @@ def _read_relations(
 
         def start(names: Iterable[str]) -> None:
             for name in names:
-                reads[name] = pool.submit(_read_relation, cursors[name], relations[name], values, budget)
+                reads[name] = pool.submit(_read_relation, cursors[name], relations[name], values, budget, narrow=narrow)
 
         try:
             start(name for name in relations if name not in of_computed)
@@ -274,8 +280,13 @@ def _read_relations(
                 cursor.close()
 
 
-def _read_relation(con: duckdb.DuckDBPyConnection, sql: str, values: Params, budget: _MemoryBudget) -> pa.Table:
-    """Read a relation, its texts as dictionaries and its numbers in few bytes: a run may have ten million rows."""
+def _read_relation(
+    con: duckdb.DuckDBPyConnection, sql: str, values: Params, budget: _MemoryBudget, *, narrow: bool
+) -> pa.Table:
+    """Read a relation, its texts as dictionaries: a million names take less memory as numbers.
+
+    With `narrow`, whole numbers have as few bytes as they need.
+    """
     relation = con.sql(sql, params={name: value for name, value in values.items() if f"${name}" in _params_of(sql)})
     reader = relation.to_arrow_reader(_BATCH_ROWS)
     columns: list[list[pa.Array[Any]]] = [[] for _ in reader.schema]
@@ -283,20 +294,19 @@ def _read_relation(con: duckdb.DuckDBPyConnection, sql: str, values: Params, bud
         execution.check_interrupted()
         budget.add(batch.num_rows)
         for parts, column in zip(columns, batch.columns, strict=True):
-            parts.append(_copy_column(column))
+            parts.append((_narrow(column) if narrow else None) or _copy_column(column))
     if not columns[0]:
         return pa.Table.from_batches([], reader.schema)
     return_freed_memory()
-    joined = pa.table([_join(columns, number) for number in range(len(columns))], reader.schema.names)
-    return_freed_memory()  # blocks of all sizes lie between those of other threads
-    return joined
+    joined = [_join(columns, number) for number in range(len(columns))]
+    if narrow:
+        joined = [_narrow(column) or column for column in joined]
+    return_freed_memory()  # what the parts took: arrays of a large run are too large to reuse it
+    return pa.table(joined, reader.schema.names)
 
 
 def _copy_column(column: "pa.Array[Any]") -> "pa.Array[Any]":
-    """Return a copy of a column, of texts as a dictionary: any column of DuckDB keeps all of its batch in memory.
-
-    Whole numbers have as few bytes as these need.
-    """
+    """Return a copy of a column, of texts as a dictionary: any column of DuckDB keeps all of its batch in memory."""
     if pa.types.is_string(column.type):
         return column.dictionary_encode()
     if isinstance(column, pa.DictionaryArray):
@@ -304,10 +314,16 @@ def _copy_column(column: "pa.Array[Any]") -> "pa.Array[Any]":
         return pa.DictionaryArray.from_arrays(_copy_column(column.indices), texts)
     if not pa.types.is_primitive(column.type):
         return column
-    if pa.types.is_signed_integer(column.type) and (narrow := narrow_integers(column)) is not None:
-        return narrow
     buffers = [None if each is None else pa.py_buffer(each.to_pybytes()) for each in column.buffers()]
     return pa.Array.from_buffers(column.type, len(column), buffers, column.null_count, column.offset)
+
+
+def _narrow(column: "pa.Array[Any]") -> "pa.Array[Any] | None":
+    """Return a copy of a column whose whole numbers, or those of its texts, have fewer bytes; None where none has."""
+    if isinstance(column, pa.DictionaryArray):
+        indices = _narrow(column.indices)
+        return None if indices is None else pa.DictionaryArray.from_arrays(indices, column.dictionary)
+    return narrow_integers(column) if pa.types.is_signed_integer(column.type) else None
 
 
 def _join(columns: "list[list[pa.Array[Any]]]", number: int) -> "pa.Array[Any]":
@@ -315,11 +331,8 @@ def _join(columns: "list[list[pa.Array[Any]]]", number: int) -> "pa.Array[Any]":
     parts, columns[number] = columns[number], []
     if pa.types.is_signed_integer(parts[0].type):
         widest = max((part.type for part in parts), key=lambda kind: kind.bit_width)
-        return join_chunks(pa.chunked_array([part.cast(widest) for part in parts]))
-    joined = join_chunks(pa.chunked_array(parts).unify_dictionaries())
-    if isinstance(joined, pa.DictionaryArray) and (narrow := narrow_integers(joined.indices)) is not None:
-        return pa.DictionaryArray.from_arrays(narrow, joined.dictionary)
-    return joined
+        parts = [part.cast(widest) for part in parts]
+    return join_chunks(pa.chunked_array(parts).unify_dictionaries())
 
 
 def _params_of(sql: str) -> set[str]:
