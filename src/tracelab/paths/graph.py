@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from tracelab.paths.assembly import find_nodes
-from tracelab.paths.columns import NONE, Array, cells, joint_numbers, last_at_most, numbers, repeat_number
+from tracelab.paths.columns import NONE, Array, blocks, cells, joint_numbers, last_at_most, numbers, repeat_number
 from tracelab.paths.nodes import CAUSE, GAP, Nodes
 from tracelab.paths.recording import GpuRows, Recording, Relations, Syncs, read_recording
 from tracelab.paths.work import RecordedWork, Work
@@ -60,6 +60,26 @@ class Graph(Nodes):
             column = column.copy()
             column[self.plain.row] = getattr(self.plain, name)
         return column
+
+    def left(self, nodes: Array | slice) -> Array:
+        """Return when a path that passes nodes leaves them: at the start of the gap before, if there is one."""
+        since, bound = self.since[nodes], self.bound[nodes]
+        return np.where((bound > NONE) & (bound < since), bound, since)
+
+    @cached_property
+    def followed_to(self) -> Array:
+        """Return for each node the first of those that a path passes one after the other, back from it, unless it ends.
+
+        Each waited for the one just before it, which is on the path until then.
+        """
+        reach = np.arange(len(self.before), dtype=np.int32)
+        for some in blocks(len(reach)):
+            node = reach[max(some.start, 1) : some.stop].copy()
+            near, left = node - 1, self.left(node)
+            follows = (self.before[node] == near) & (self.before[near] >= 0)
+            follows &= (left >= self.since[near]) & (left > self.left(near))
+            reach[node[follows]] = 0
+        return np.maximum.accumulate(reach, out=reach)
 
     def starts(self, segments: Array) -> Array:
         """Return when segments start."""
@@ -135,7 +155,7 @@ def _await_ranks(nodes: Nodes, gpu: GpuRows, last: Array) -> Followed:
 
 
 def await_others(nodes: Nodes, rows: Array, others: Array, entered: Array) -> Followed:
-    """Let some rows of GPUs wait for other ones that enter later; return what they waited for at their start."""
+    """Make rows of GPUs wait for others that enter later; return what they waited for at their start."""
     node = rows + nodes.gpu_from
     plain = Followed(rows, nodes.before[node], nodes.bound[node], nodes.gap[node], nodes.cause[node])
     nodes.since[node] = nodes.bound[node] = entered

@@ -1,6 +1,7 @@
 """Walk back from the end of a window to what bound each row: the critical path, each nanosecond charged once."""
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any
@@ -13,6 +14,8 @@ from tracelab.paths.nodes import CAUSE, GAP, GAP_CLASSES
 
 _CHECK_EVERY = 65_536
 _BLOCK_NODES = 1 << 17
+_LEAST_AT_ONCE = 16
+"""Nodes that are passed at once: fewer are passed faster one by one."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ def whole_window(graph: Graph) -> Window:
 
 def find_path(graph: Graph, window: Window, check: Callable[[], None]) -> Iterator[Path]:
     """Yield the critical path through a window, in blocks: all of its stretches take as much memory as a graph."""
-    for block in walk_back(graph, window, check).blocks(graph):
+    for block in walk_back(graph, window, check).blocks():
         path = divide_path(graph, block)
         if len(path.node):
             yield path
@@ -118,25 +121,19 @@ def walk_back(graph: Graph, window: Window, check: Callable[[], None]) -> "Walk"
     what it followed at its start. A stretch without such a node is unknown.
     """
     since, before, bound = cells(graph.since), cells(graph.before), cells(graph.bound)
-    walk, unknown = Walk(), GAP["unknown"]
+    begin, unknown = window.start, GAP["unknown"]
+    walk = Walk(graph, begin)
     put, passed = walk.put, walk.passed
     left: dict[int, int] = {}  # when nodes were left last, of those that the path can reach again at that time
-    begin = window.start
     node, now = _leave_gap(graph, window, put)
     while now > begin:
         check()
-        walk.enter(now)
         first = len(passed)
-        for _ in range(_CHECK_EVERY):  # the common case, a fifth of the time of the steps below
-            following, start, moment = before[node], since[node], bound[node]
-            until = moment if NONE < moment < start else start
-            if following < 0 or now < start or not begin < until < now:
-                break
-            passed.append(node)
-            now, node = until, following
+        node, now = walk.pass_nodes(node, now)
         if len(passed) > first:
             left[passed[-1]] = now
             continue
+        following, start, moment = before[node], since[node], bound[node]
         if now >= start and left.get(node) != now:
             kind, why = int(graph.gap[node]), int(graph.cause[node])
         else:
@@ -172,7 +169,9 @@ def _leave_gap(graph: Graph, window: Window, put: Callable[[int, int, int, int, 
 class Walk:
     """The stretches of a walk in the order of the walk: of nodes that it passes as recorded, and single ones."""
 
-    def __init__(self) -> None:
+    def __init__(self, graph: Graph, begin: int) -> None:
+        self._graph, self._begin = graph, begin
+        self._columns = tuple(map(cells, (graph.since, graph.before, graph.bound, graph.followed_to)))
         self.passed = array("i")
         """Nodes that are on the path from `since` on, behind their gap."""
         self._entered: list[tuple[int, int]] = []
@@ -181,16 +180,41 @@ class Walk:
         self._places: list[int] = []
         """How many nodes are passed before each single stretch."""
 
-    def enter(self, now: int) -> None:
-        """Set the time at which the next node is passed."""
-        self._entered.append((len(self.passed), now))
+    def pass_nodes(self, node: int, now: int) -> tuple[int, int]:
+        """Pass nodes from one on as long as they are passed as recorded; return the next one, and when it is reached.
+
+        This is the common case, a fifth of the time of other steps.
+        """
+        since, before, bound, followed_to = self._columns
+        passed, begin = self.passed, self._begin
+        self._entered.append((len(passed), now))
+        for _ in range(_CHECK_EVERY):
+            following, start, moment = before[node], since[node], bound[node]
+            until = moment if NONE < moment < start else start
+            if following < 0 or now < start or not begin < until < now:
+                break
+            passed.append(node)
+            if node - followed_to[node] > _LEAST_AT_ONCE:
+                until, following = self._pass_many(followed_to[node], node)
+            now, node = until, following
+        return node, now
+
+    def _pass_many(self, first: int, node: int) -> tuple[int, int]:
+        """Pass the nodes before one back to `first`, unless the path ends there; return when it is where."""
+
+        def leave(node: int) -> int:
+            return int(self._graph.left(slice(node, node + 1))[0])
+
+        last = first + bisect_right(range(first, node), self._begin, key=leave)
+        self.passed.frombytes(np.arange(node - 1, last - 1, -1, dtype=np.int32).tobytes())
+        return leave(last), self._columns[1][last]
 
     def put(self, node: int, start: int, end: int, gap: int, cause: int) -> None:
         """Add a stretch."""
         self._single.append((node, start, end, gap, cause))
         self._places.append(len(self.passed))
 
-    def blocks(self, graph: Graph) -> Iterator[NodePath]:
+    def blocks(self) -> Iterator[NodePath]:
         """Yield all stretches in the order of time, in the narrowest types."""
         passed = np.frombuffer(self.passed, dtype=np.int32) if self.passed else np.zeros(0, dtype=np.int32)
         entered = np.array(self._entered, dtype=np.int64).reshape(-1, 2)
@@ -200,21 +224,15 @@ class Walk:
             until = len(passed) + 1 if first == firsts[-1] else first + _BLOCK_NODES
             enters = slice(*np.searchsorted(entered[:, 0], (first, until)).tolist())
             apart = slice(*np.searchsorted(places, (first, until)).tolist())
-            reached = _leave(graph, passed[max(first - 1, 0) : until])
+            reached = self._graph.left(passed[max(first - 1, 0) : until])
             reached = np.append(0, reached) if first == 0 else reached  # when the node behind each is left
             reached[entered[enters, 0] - first] = entered[enters, 1]
-            yield _join_stretches(graph, passed[first:until], reached[:-1], single[apart], places[apart] - first)
-
-
-def _leave(graph: Graph, node: Array) -> Array:
-    """Return when a path leaves nodes that it passes: at the start of the gap before, if there is one."""
-    since, bound = graph.since[node], graph.bound[node]
-    return np.where((bound > NONE) & (bound < since), bound, since)
+            yield _join_stretches(self._graph, passed[first:until], reached[:-1], single[apart], places[apart] - first)
 
 
 def _join_stretches(graph: Graph, node: Array, reached: Array, single: Array, places: Array) -> NodePath:
     """Return the stretches of nodes reached at some times, and single ones, each before the node at its place."""
-    since, left = graph.since[node], _leave(graph, node)
+    since, left = graph.since[node], graph.left(node)
     some = np.stack([since < reached, left < since], axis=1)  # of each node its own time, and the gap before it
     before = np.append(0, np.cumsum(some.sum(axis=1)))[places]  # stretches before each single one
 
