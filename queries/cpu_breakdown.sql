@@ -97,26 +97,22 @@ layered as not materialized (
     from python_frames
     where matches(run, $run) and matches(rank, $rank)
 ),
-seen as materialized (  -- the threads of a source; a NULL start or end of one without a row of valid times
+threads_seen as (  -- a NULL start or end of a thread without a row of valid times
     select
-        (row_number() over (order by run, source, rank, pid, tid))::integer as thread,
-        run, source, rank, pid, tid, first_ns, last_ns, has_step
-    from (
-        select
-            run, source, rank, pid, tid,
-            min(start_ns) filter (has_valid_interval(start_ns, end_ns)) as first_ns,
-            max(end_ns) filter (has_valid_interval(start_ns, end_ns)) as last_ns,
-            bool_or(layer = 9 and has_valid_interval(start_ns, end_ns)) as has_step
-        from layered
-        group by run, source, rank, pid, tid
-    )
+        hash(run, source, rank, pid, tid) as key, run, source, rank, pid, tid,
+        min(start_ns) filter (has_valid_interval(start_ns, end_ns)) as first_ns,
+        max(end_ns) filter (has_valid_interval(start_ns, end_ns)) as last_ns,
+        bool_or(layer = 9 and has_valid_interval(start_ns, end_ns)) as has_step
+    from layered
+    group by run, source, rank, pid, tid
+),
+seen as materialized (  -- the threads of a source
+    select lane as thread, * exclude (lane) from lane_numbers('threads_seen')
 ),
 spans as (  -- a lane is one layer of one thread
     select 16 * t.thread + l.layer as lane, l.start_ns, l.end_ns
     from layered as l
-    join seen as t
-        on l.run = t.run and l.source = t.source and l.rank = t.rank and l.pid is not distinct from t.pid
-        and l.tid is not distinct from t.tid
+    join seen as t on hash(l.run, l.source, l.rank, l.pid, l.tid) = t.key
     where has_valid_interval(l.start_ns, l.end_ns) and l.layer < 9
 ),
 pieces as materialized (
@@ -127,9 +123,12 @@ thread_events as (
     union all
     select thread, end_ns, -(1 << layer) from pieces
 ),
+depths as (  -- a number of bits as small as the layers are counts in less time than a sum
+    select lane as thread, dur_ns, depth::smallint as depth from running_depth('thread_events')
+),
 parts as (
     select
-        lane as thread,
+        thread,
         sum(dur_ns) filter (depth % 2 = 1 or depth % 32 = 16) as communication_ns,
         sum(dur_ns) filter (depth % 4 = 2) as data_wait_ns,
         sum(dur_ns) filter (depth % 8 = 4) as sync_ns,
@@ -140,8 +139,8 @@ parts as (
         sum(dur_ns) filter (depth % 512 = 256) as frame_ns,
         sum(dur_ns) filter (depth > 0) as recorded_ns,
         bool_or(depth & 48 > 0) as has_ops
-    from running_depth('thread_events')
-    group by lane
+    from depths
+    group by thread
 ),
 sources_of_ranks as (
     select run, source, rank, max(last_ns) - min(first_ns) as window_ns from seen group by run, source, rank
