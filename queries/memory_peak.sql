@@ -89,10 +89,10 @@ marked as materialized (
     where scope = 'cpu' and matches(run, $run) and matches(rank, $rank)
 ),
 moment_ops as (
-    select i.id, o.name from innermost('host_ops', 'moments') as i join host_ops as o on i.parent = o.id
+    select i.id, o.name from innermost_of_many('host_ops', 'moments') as i join host_ops as o on i.parent = o.id
 ),
 moment_marks as (
-    select i.id, m.name from innermost('marked', 'moments') as i join marked as m on i.parent = m.id
+    select i.id, m.name from innermost_of_many('marked', 'moments') as i join marked as m on i.parent = m.id
 )
 select
     p.run, p.rank, p.device, p.peak_bytes, p.at_ns, p.time_ns,

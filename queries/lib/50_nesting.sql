@@ -146,8 +146,8 @@ with _nest as materialized (from nesting(relation))
 from innermost_nested('_nest', relation, points);
 
 -- thread_innermost(relation, points): innermost() of rows (thread, id, start_ns, end_ns) and points (thread, id, at_ns) with the
--- number of their thread. Both are nested together, a point as a row without duration: faster than innermost() where most rows
--- hold a point. Ids are from -2^62 to below 2^62: one bit more states which of both a row is.
+-- number of their thread. Both are nested together, a point as a row without duration: faster than innermost() where
+-- there are more rows than points. Ids are from -2^62 to below 2^62: one bit more states which of both a row is.
 create or replace macro thread_innermost(relation, points) as table
 with _rows_and_points as materialized (
     select thread, id * 2 as id, start_ns, end_ns from query_table(relation) where has_valid_interval(start_ns, end_ns)
@@ -155,6 +155,25 @@ with _rows_and_points as materialized (
     select thread, id * 2 + 1, at_ns, at_ns from query_table(points) where has_valid_interval(at_ns, at_ns)
 )
 select id >> 1 as id, parent >> 1 as parent from thread_nesting('_rows_and_points') where id & 1 = 1 and parent is not null;
+
+-- innermost_of_many(relation, points): innermost() of more rows than points, in less time: it nests the points with the rows.
+create or replace macro innermost_of_many(relation, points) as table
+with _row_threads as materialized (
+    from threads(relation)
+),
+_laned_rows as not materialized (
+    select t.thread, r.id, r.start_ns, r.end_ns
+    from query_table(relation) as r
+    join hint_small('_row_threads') as t
+        on r.run = t.run and r.source = t.source and r.pid is not distinct from t.pid and r.tid is not distinct from t.tid
+),
+_laned_points as not materialized (
+    select t.thread, p.id, p.at_ns
+    from query_table(points) as p
+    join hint_small('_row_threads') as t
+        on p.run = t.run and p.source = t.source and p.pid is not distinct from t.pid and p.tid is not distinct from t.tid
+)
+from thread_innermost('_laned_rows', '_laned_points');
 
 -- lane_outermost(relation): the has_valid_interval() rows (lane, id, start_ns, end_ns) that lie in no other row of their lane. The
 -- running maximum holds lane and end in one number, so that it starts anew with each lane.

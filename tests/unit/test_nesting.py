@@ -164,8 +164,10 @@ def test_a_point_belongs_to_the_innermost_row_around_it(con, listed, marks):
     fill_rows(con, listed)
     fill_points(con, marks)
     oracle = Oracle(listed)
-    found = dict(con.execute("select id, parent from innermost('a', 'p')").fetchall())
     expected = {number: oracle.innermost(mark) for number, mark in enumerate(marks, 1)}
+    many = dict(con.execute("select id, parent from innermost_of_many('a', 'p')").fetchall())
+    assert many == {number: parent for number, parent in expected.items() if parent is not None}
+    found = dict(con.execute("select id, parent from innermost('a', 'p')").fetchall())
     assert found == {number: parent for number, parent in expected.items() if parent is not None}
 
 
