@@ -115,6 +115,10 @@ def _sections(session: ReportSession) -> Iterator[Section]:
         answers = {answer.query.name: answer for answer in selected}
         summaries = summarize_answers(session, answers, utilization.result(), compared=is_pair)
         leads = {each.run: (*each.leads, *each.unranked) for each in summaries}
+        of_queries = {}
+        for part, title in sections:
+            if of_part := [each for each in selected if each.query.report and each.query.report.section == part]:
+                of_queries[part] = _render_answers(session, part, title, of_part, leads)
         for part, title in sections:
             if part == "summary":
                 drawn = frozenset(drawn_runs(session))
@@ -123,8 +127,8 @@ def _sections(session: ReportSession) -> Iterator[Section]:
             elif part in SECTIONS:
                 if (section := built[part].result()(session, leads)) is not None:
                     yield section
-            elif of_part := [each for each in selected if each.query.report and each.query.report.section == part]:
-                yield _render_answers(session, part, title, of_part, leads)
+            elif part in of_queries:
+                yield of_queries[part]
 
 
 def _render_answers(

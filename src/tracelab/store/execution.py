@@ -19,7 +19,7 @@ BATCH_ROWS = 10_240
 """Rows of a batch: five vectors of DuckDB, and a few MB where a row has some hundred bytes."""
 
 _INTERRUPT_AGAIN_S = 0.05
-_REUSED_MEMORY = "4GB"
+_REUSED_MEMORY = "2GB"
 """Address space of a session for freed blocks that it uses again; what needs more is allocated as ever."""
 _MEMORY_LIMIT = re.compile(r"\s*\d+(\.\d+)?\s*([KMGT]i?B)\s*", re.IGNORECASE)
 _MESSAGE_KIND = re.compile(r"(?P<kind>[\w ]+) Error: ")
