@@ -12,13 +12,20 @@ executions as not materialized (
 names as materialized (
     select name, name_id from classify('executions')
 ),
-kinds as (  -- without the names: each row would have a copy of its own
-    select run, source, rank, device, name_id, start_ns, end_ns, class as part from with_named_class('executions', 'names')
+classes as materialized (
+    select class, (row_number() over ())::smallint as class_id
+    from (select class from kernel_rules union select unnest(['communication', 'unclassified']))
+),
+kinds as (  -- numbers for names and classes: each row would have a copy of its own of a text
+    select k.run, k.source, k.rank, k.device, k.name_id, k.start_ns, k.end_ns, c.class_id as part
+    from with_named_class('executions', 'names') as k
+    join hint_small('classes') as c using (class)
 ),
 others as materialized (
-    select run, source, rank, device, class as part, start_ns, end_ns
-    from out_of_scope_classes
-    where matches(run, $run) and matches(rank, $rank)
+    select o.run, o.source, o.rank, o.device, c.class_id as part, o.start_ns, o.end_ns
+    from out_of_scope_classes as o
+    join hint_small('classes') as c using (class)
+    where matches(o.run, $run) and matches(o.rank, $rank)
 ),
 by_id as (
     select
@@ -29,22 +36,25 @@ by_id as (
     group by run, rank, device, part, name_id
 ),
 by_name as (
-    select i.*, n.name from by_id as i left join names as n on i.name_id = n.name_id
+    select i.*, c.class, n.name
+    from by_id as i
+    join classes as c on i.part = c.class_id
+    left join names as n on i.name_id = n.name_id
 ),
 sums as (
     select
-        run, rank, device, part,
+        run, rank, device, part, class,
         sum(kernels)::bigint as kernels,
         count(name_id) as names,
         sum(dur_ns) as dur_ns,
         arg_max(name, (dur_ns, name)) as longest_kernel,
         max(dur_ns) as longest_kernel_ns,
         coalesce(sum(dur_ns) filter (is_unaligned_product(name)), 0) as unaligned_ns,
-        coalesce(sum(dur_ns) filter (part <> 'communication' and is_fp32_product(name)), 0) as own_fp32_product_ns,
+        coalesce(sum(dur_ns) filter (class <> 'communication' and is_fp32_product(name)), 0) as own_fp32_product_ns,
         coalesce(sum(dur_ns) filter (is_layout_conversion(name)), 0) as layout_ns,
         coalesce(sum(kernels) filter (is_layout_conversion(name)), 0)::bigint as layout_kernels
     from by_name
-    group by run, rank, device, part
+    group by run, rank, device, part, class
 ),
 fp32_places as (
     select run, rank, device from sums where own_fp32_product_ns > 0
@@ -63,9 +73,9 @@ shares as (
     select
         *,
         sum(dur_ns) over device_rows as kernel_sum_ns,
-        coalesce(sum(dur_ns) filter (part = 'unclassified') over device_rows, 0) as unclassified_ns,
+        coalesce(sum(dur_ns) filter (class = 'unclassified') over device_rows, 0) as unclassified_ns,
         case
-            when row_number() over (device_rows order by own_fp32_product_ns desc, part) = 1
+            when row_number() over (device_rows order by own_fp32_product_ns desc, class) = 1
             then sum(own_fp32_product_ns) over device_rows
             else 0
         end as fp32_product_ns
@@ -73,8 +83,7 @@ shares as (
     window device_rows as (partition by run, rank, device)
 )
 select
-    s.run, s.rank, s.device,
-    s.part as class,
+    s.run, s.rank, s.device, s.class,
     s.kernels, s.names,
     as_bigint(s.dur_ns) as dur_ns,
     as_bigint(s.kernel_sum_ns) as kernel_sum_ns,
