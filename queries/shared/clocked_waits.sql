@@ -1,5 +1,6 @@
 -- The rows of collective_waits, with the time so far in which the rank computed, by clip_to_clocks(), at each of their instants:
--- when it starts, when its wait ends, when the last rank starts, and when it ends. In a scope all the same.
+-- when it starts, when its wait ends, when the last rank starts, and when it ends. In a scope all the same. NULL where nothing
+-- follows from it: the wait is not known, and the kind is none that a rank may leave early.
 with numbered as materialized (
     select *, row_number() over () as wait_id from collective_waits
 ),
@@ -10,6 +11,7 @@ instants as (
             wait_id, run, source, rank, device, unnest(range(4)) as place,
             unnest([start_ns, start_ns + coalesce(wait_ns, duration_wait_ns, 0), last_start_ns, end_ns]) as at_ns
         from numbered
+        where wait_ns is not null or may_synchronize(collective)
     )
 ),
 executions as not materialized (

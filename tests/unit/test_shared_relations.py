@@ -56,6 +56,18 @@ def test_queries_of_a_session_make_each_once_for_a_run(lab: Lab) -> None:
     assert sorted(name.rpartition("_")[0] for (name,) in made) == sorted(2 * [*ALL, "cpu_layers", "clocked_waits"])
 
 
+def test_waits_have_clocks_where_something_follows_from_them(tmp_path: Path) -> None:
+    """Of a single rank the wait in a collective that synchronizes is not known; its compute need not be swept."""
+    broadcast = kernel(0, 500, 600, name="ncclDevKernel_Broadcast_RING_LL")
+    store = build_store(tmp_path / "lab", {"kernels": [kernel(0, 0, 100, name="gemm"), kernel(0, 50, 200), broadcast]})
+    with session.connect(store) as con:
+        shared_relations.provide(con, "clocked_waits", None)
+        rows = con.execute(
+            "select collective, start_clock_ns, end_clock_ns from clocked_waits order by start_ns"
+        ).fetchall()
+    assert rows == [("all_reduce", None, None), ("broadcast", 100, 100)]
+
+
 def test_several_runs_are_read_together(lab: Lab) -> None:
     with session.connect(lab.store) as con:
         computed_tables.provide(con, "from matched_collectives", runs=["second", "first"])
