@@ -84,13 +84,6 @@ waited as (
     left join entered_steps('collective_waits', 'steps') as s on w.run = s.run and w.number = s.number
     group by w.run, w.rank, case when $by_step then s.step end
 ),
-kernels_of_lanes as (
-    select l.lane, l.run, l.rank, l.first_ns, k.start_ns
-    from executions as k
-    join hint_small('lanes') as l
-        on k.run = l.run and k.source = l.source and k.rank = l.rank and k.device is not distinct from l.device
-    where k.part = 'kernel'
-),
 peaks as (
     select run, rank, max(peak_bytes) as peak_bytes
     from (
