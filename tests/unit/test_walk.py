@@ -1,5 +1,8 @@
 """The walk along a critical path takes the steps that a plain loop over its rules takes."""
 
+from collections.abc import Iterable
+from dataclasses import fields
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,9 +16,16 @@ from tracelab.paths import walk
 from tracelab.paths.columns import NONE
 from tracelab.paths.graph import Graph
 from tracelab.paths.nodes import GAP
-from tracelab.paths.walk import Window, walk_back
+from tracelab.paths.walk import NodePath, Window, walk_back
 
 Stretch = tuple[int, int, int, int, int]
+
+
+class FewNodes(SimpleNamespace):
+    """A graph of the columns that a walk reads."""
+
+    left = Graph.left
+    followed_to = cached_property(Graph.followed_to.func)
 
 
 def plain_walk(graph: Any, window: Window) -> list[Stretch]:
@@ -67,7 +77,7 @@ def graphs(draw: st.DrawFn) -> Any:
     before = np.where(column(st.integers(0, 3)) > 0, near, column(st.integers(-1, count - 1)))
     number = st.integers(0, 3)
     followed = [column(st.integers(-1, count - 1)), bounds(start), column(number), column(number)]
-    return SimpleNamespace(
+    return FewNodes(
         start=start, since=since, before=before, bound=bounds(since), gap=column(number), cause=column(number),
         followed_at_start=lambda node: tuple(int(cells[node]) for cells in followed),
     )  # fmt: skip
@@ -76,7 +86,7 @@ def graphs(draw: st.DrawFn) -> Any:
 def graph_of(cells: dict[str, list[int]], followed: tuple[int, int, int, int]) -> Any:
     """Return a graph of columns, of which each node follows the same at its start."""
     columns = {name: np.array(values, dtype=np.int64) for name, values in cells.items()}
-    return SimpleNamespace(**columns, followed_at_start=lambda _: followed)
+    return FewNodes(**columns, followed_at_start=lambda _: followed)
 
 
 ENDS_IN_A_GAP = graph_of(
@@ -85,13 +95,25 @@ ENDS_IN_A_GAP = graph_of(
 )
 
 
-@example(ENDS_IN_A_GAP, 0, 11, 1)
-@examples(200)
-@given(graphs(), st.integers(0, 3), st.integers(4, 16), st.integers(0, 7))
-def test_a_walk_takes_the_steps_of_a_plain_loop(graph: Any, begin: int, end: int, node: int) -> None:
+def join_blocks(blocks: Iterable[NodePath]) -> NodePath:
+    """Return the stretches of several blocks as one, the earliest first."""
+    some = list(blocks)
+    return NodePath(*(np.concatenate([getattr(each, field.name) for each in some]) for field in fields(NodePath)))
+
+
+@example(ENDS_IN_A_GAP, 0, 11, 1, 0, 2)
+@examples(300)
+@given(
+    graphs(), st.integers(0, 3), st.integers(4, 16), st.integers(0, 7), st.sampled_from([0, 1, 16]), st.integers(1, 4)
+)
+def test_a_walk_takes_the_steps_of_a_plain_loop(
+    graph: Any, begin: int, end: int, node: int, least_at_once: int, block_nodes: int
+) -> None:
     window = Window(begin, end, min(node, len(graph.start) - 1))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(walk, "_CHECK_EVERY", 3)
-        path = walk_back(cast("Graph", graph), window, lambda: None)
+        patch.setattr(walk, "_LEAST_AT_ONCE", least_at_once)
+        patch.setattr(walk, "_BLOCK_NODES", block_nodes)
+        path = join_blocks(walk_back(cast("Graph", graph), window, lambda: None).blocks())
     columns = (path.node, path.start, path.end, path.gap, path.cause)
     assert list(zip(*(column.tolist() for column in columns), strict=True)) == plain_walk(graph, window)
