@@ -3,6 +3,7 @@
 from collections.abc import Mapping, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -132,12 +133,19 @@ class Recording:
 
     def reach(self, rank: int) -> tuple[int, int]:
         """Return when the recording of a rank begins and ends."""
-        of_rank = [(rows, rows.ranks() == rank) for rows in (self.gpu, self.cpu)]
-        some = [(rows, mine) for rows, mine in of_rank if mine.any()]
-        return (
-            min(int(rows.start[mine].min()) for rows, mine in some),
-            max(int(rows.end[mine].max()) for rows, mine in some),
-        )
+        return self._reaches[rank]
+
+    @cached_property
+    def _reaches(self) -> dict[int, tuple[int, int]]:
+        reaches: dict[int, tuple[int, int]] = {}
+        for rows in (self.gpu, self.cpu):
+            firsts = run_starts(rows.lane)
+            if len(firsts):
+                begins, ends = np.minimum.reduceat(rows.start, firsts), np.maximum.reduceat(rows.end, firsts)
+                for rank, begin, end in zip(rows.ranks(firsts).tolist(), begins.tolist(), ends.tolist(), strict=True):
+                    earliest, latest = reaches.get(rank, (begin, end))
+                    reaches[rank] = min(earliest, begin), max(latest, end)
+        return reaches
 
     def from_own_clocks(self, rank: Array, time: Array) -> Array:
         """Return times of ranks' own clocks as times here."""
