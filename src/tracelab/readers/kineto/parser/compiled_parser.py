@@ -213,7 +213,7 @@ class _SharedMemory:
         self._numbers: dict[int, pa.Buffer] = {}
 
     def repeat(self, number: int, size: int) -> pa.Buffer:
-        """Return so many bytes of a number of 8 bytes, again and again."""
+        """Return a buffer of so many bytes that repeats a number of 8 bytes."""
         memory = self._numbers.get(number)
         if memory is None or memory.size < size:
             if len(self._numbers) == self._MAX_NUMBERS:
