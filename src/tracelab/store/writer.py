@@ -22,6 +22,8 @@ from tracelab.store.commit import COMPRESSION
 
 _ROW_GROUP = 262_144
 _ROW_GROUP_BYTES = 24 << 20
+_BATCH_ROWS, _PAGE_BYTES = 1 << 16, 4 << 20
+"""Larger than Arrow's 1,024 and 1 MB: each batch is checked by itself, and each page has a compressor of its own."""
 _DICTIONARY = pa.dictionary(pa.int32(), pa.string())  # run and source are constant; stored as plain strings
 _LABELS = ("run", "source")
 _Values: TypeAlias = "pa.ChunkedArray[Any] | pa.Array[Any]"
@@ -359,6 +361,8 @@ class TableWriter:
                 store_schema=False,  # otherwise other readers would see dictionaries in place of text
                 use_dictionary=sorted(narrow),
                 column_encoding={column.name: "DELTA_BINARY_PACKED" for column in columns if column.type == "int64"},
+                write_batch_size=_BATCH_ROWS,
+                data_page_size=_PAGE_BYTES,
             )
         self._file.write_table(rows, row_group_size=2 * _ROW_GROUP)
         self._queue, self._queued_rows, self.queued_bytes = [], 0, 0
