@@ -47,48 +47,27 @@
 with selected as materialized (
     select * from cells where matches(run, $run) and matches(sweep, $sweep) and matches(model, $model)
 ),
+-- /// if kept = false
 activity as not materialized (
     select run, source, rank, device, start_ns, end_ns, dur_ns from gpu_activity semi join selected using (run)
 ),
-threads_busy as (  -- a thread is a part: what runs inside an op on its thread adds nothing
-    select run, source, rank, null::integer as device, {'pid': pid, 'tid': tid} as part, start_ns, end_ns
-    from ops
-    semi join selected using (run)
+calls as not materialized (
+    select run, source, rank, pid, tid, start_ns, end_ns, dur_ns from ops semi join selected using (run)
 ),
-cpu_self as (
-    select run, sum(busy_ns) as cpu_self_ns from busy('threads_busy') group by run
-),
-cpu_total as (
-    select run, sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)) as cpu_total_ns
-    from ops
-    semi join selected using (run)
-    group by run
-),
-gpu_sums as (
-    select run, count(distinct (rank, device)) as devices, coalesce(sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)), 0) as gpu_sum_ns
-    from activity
-    group by run
-),
-gpu_busy as (
-    select b.run, sum(b.busy_ns) as gpu_busy_ns, sum(w.window_ns) as gpu_window_ns
-    from busy('activity') as b
-    join windows('activity') as w on b.run = w.run and b.rank = w.rank and b.device is not distinct from w.device
-    group by b.run
+-- /// end
+times as materialized (
+    -- /// if kept = true
+    from busy_times semi join selected using (run)
+    -- /// end
+    -- /// if kept = false
+    from busy_sums('activity', 'calls')
+    -- /// end
 ),
 marked as (
     select run, source, rank, pid, tid, name, scope, start_ns, end_ns from annotations semi join selected using (run)
 ),
 step_counts as (
     select run, count(*) as recorded_steps from steps_of('marked', $step_name) group by run
-),
-recorded as (
-    select run, count(distinct rank) as ranks
-    from (
-        select run, rank from ops semi join selected using (run)
-        union all
-        select run, rank from activity
-    )
-    group by run
 )
 select
     c.run, c.sweep, c.model,
@@ -96,25 +75,17 @@ select
     c.layout, c.variant,
     c.repeat::bigint as repeat,
     c.status,
-    coalesce(r.ranks, 0) as ranks,
-    coalesce(g.devices, 0) as devices,
+    coalesce(t.ranks, 0) as ranks,
+    coalesce(t.devices, 0) as devices,
     n.recorded_steps,
-    as_bigint(p.cpu_self_ns) as cpu_self_ns,
-    as_bigint(t.cpu_total_ns) as cpu_total_ns,
-    as_bigint(g.gpu_sum_ns) as gpu_sum_ns,
-    as_bigint(b.gpu_busy_ns) as gpu_busy_ns,
-    as_bigint(b.gpu_window_ns) as gpu_window_ns,
-    b.gpu_busy_ns / nullif(b.gpu_window_ns, 0) as of_window_ratio,
-    as_bigint(round(p.cpu_self_ns / n.recorded_steps)) as cpu_self_step_ns,
-    as_bigint(round(g.gpu_sum_ns / n.recorded_steps)) as gpu_sum_step_ns,
-    as_bigint(round(b.gpu_busy_ns * r.ranks / (n.recorded_steps * g.devices))) as gpu_busy_step_ns,
+    t.cpu_self_ns, t.cpu_total_ns, t.gpu_sum_ns, t.gpu_busy_ns, t.gpu_window_ns,
+    t.gpu_busy_ns / nullif(t.gpu_window_ns, 0) as of_window_ratio,
+    as_bigint(round(t.cpu_self_ns / n.recorded_steps)) as cpu_self_step_ns,
+    as_bigint(round(t.gpu_sum_ns / n.recorded_steps)) as gpu_sum_step_ns,
+    as_bigint(round(t.gpu_busy_ns::hugeint * t.ranks / (n.recorded_steps * t.devices))) as gpu_busy_step_ns,
     s.step_ns, s.epoch_ns
 from selected as c
-left join recorded as r on c.run = r.run
+left join times as t on c.run = t.run
 left join step_counts as n on c.run = n.run
-left join cpu_self as p on c.run = p.run
-left join cpu_total as t on c.run = t.run
-left join gpu_sums as g on c.run = g.run
-left join gpu_busy as b on c.run = b.run
 left join run_speeds as s on c.run = s.run
 order by c.sweep, c.model, c.variant, c.batch_size, c.kind, c.processors, c.parallelism, c.repeat, c.run

@@ -56,6 +56,7 @@
 with selected as materialized (
     select * from cells where matches(run, $run) and matches(sweep, $sweep) and matches(model, $model)
 ),
+-- /// if kept = false
 activity as not materialized (
     select run, source, rank, device, start_ns, end_ns, dur_ns from gpu_activity semi join selected using (run)
 ),
@@ -64,28 +65,14 @@ executions as not materialized (
     from kernels
     semi join selected using (run)
 ),
-kinds as not materialized (
-    select
-        run, source, rank, device, start_ns, end_ns, dur_ns,
-        case
-            when collective in ('broadcast', 'all_reduce') then collective
-            when class = 'winograd' then 'winograd'
-            when class in ('implicit_gemm', 'convolution') then 'other_convolution'
-            when class = 'pooling_backward' and regexp_matches(name, '(?i)max_?pool') then 'max_pool_backward'
-            when class = 'pooling_backward' then 'other_pool_backward'
-        end as part
-    from with_class('executions')
-),
-parts as materialized (  -- swept and counted: classified once
-    select * from kinds where part is not null
-),
-gpu_parts as (
-    select run, part, count(*) as calls, coalesce(sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)), 0) as dur_ns
-    from parts
-    group by run, part
-),
-gpu_part_busy as (
-    select run, part, sum(busy_ns) as busy_ns from busy('parts') group by run, part
+-- /// end
+gpu_parts as materialized (
+    -- /// if kept = true
+    from gpu_share_times semi join selected using (run)
+    -- /// end
+    -- /// if kept = false
+    from gpu_share_sums('activity', 'executions')
+    -- /// end
 ),
 launches as (
     select
@@ -103,18 +90,6 @@ api_parts as (
     union all
     select run, coalesce(name, '?'), count(*), sum(dur_ns) from launches where $by_call group by run, name
 ),
-kernel_busy as (
-    select run, sum(busy_ns) as kernel_busy_ns from busy('executions') group by run
-),
-gpu_windows as (
-    select run, sum(window_ns) as window_ns from windows('activity') group by run
-),
-gpu_sums as (
-    select run, coalesce(sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)), 0) as gpu_activity_ns from activity group by run
-),
-kernel_sums as (
-    select run, coalesce(sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)), 0) as kernel_sum_ns from executions group by run
-),
 api_sums as (
     select run, sum(dur_ns) as api_sum_ns from launches group by run
 ),
@@ -131,25 +106,12 @@ carried as (
     where origin = 'kernel' and size_bytes is not null
     group by run, collective
 ),
-wanted as (  -- a device that has no such kernel has a share of 0
-    select g.run, p.part, true as is_gpu
-    from gpu_sums as g
-    cross join (
-        values ('broadcast'), ('all_reduce'), ('winograd'), ('other_convolution'), ('max_pool_backward'), ('other_pool_backward')
-    ) as p(part)
-    union all
-    select run, part, false from api_parts
-),
 counted as (
-    select
-        w.run, w.part, w.is_gpu,
-        case when w.is_gpu then coalesce(g.calls, 0) else a.calls end as calls,
-        case when w.is_gpu then coalesce(g.dur_ns, 0) else a.dur_ns end as dur_ns,
-        case when w.is_gpu then coalesce(b.busy_ns, 0) end as busy_ns
-    from wanted as w
-    left join gpu_parts as g on w.run = g.run and w.part = g.part and w.is_gpu
-    left join gpu_part_busy as b on w.run = b.run and w.part = b.part and w.is_gpu
-    left join api_parts as a on w.run = a.run and w.part = a.part and not w.is_gpu
+    select *, true as is_gpu, null as api_sum_ns from gpu_parts
+    union all by name
+    select a.*, s.api_sum_ns, false as is_gpu
+    from api_parts as a
+    join api_sums as s on a.run = s.run
 )
 select
     c.run, c.sweep, c.model,
@@ -159,17 +121,14 @@ select
     n.part as share,
     n.calls,
     as_bigint(n.dur_ns) as dur_ns,
-    case when n.is_gpu then as_bigint(g.gpu_activity_ns) end as gpu_activity_ns,
-    case when n.is_gpu then as_bigint(coalesce(k.kernel_sum_ns, 0)) end as kernel_sum_ns,
-    case when n.is_gpu then as_bigint(coalesce(b.kernel_busy_ns, 0)) end as kernel_busy_ns,
-    case when n.is_gpu then as_bigint(w.window_ns) end as window_ns,
-    case when not n.is_gpu then as_bigint(a.api_sum_ns) end as api_sum_ns,
-    case when n.is_gpu then n.dur_ns / nullif(g.gpu_activity_ns, 0) end as of_gpu_activity_ratio,
-    case when n.is_gpu then n.dur_ns / nullif(k.kernel_sum_ns, 0) end as of_kernel_sum_ratio,
-    as_bigint(n.busy_ns) as busy_ns,
-    n.busy_ns / nullif(b.kernel_busy_ns, 0) as of_kernel_busy_ratio,
-    n.busy_ns / nullif(w.window_ns, 0) as of_window_ratio,
-    case when not n.is_gpu then n.dur_ns / nullif(a.api_sum_ns, 0) end as of_api_sum_ratio,
+    n.gpu_activity_ns, n.kernel_sum_ns, n.kernel_busy_ns, n.window_ns,
+    as_bigint(n.api_sum_ns) as api_sum_ns,
+    n.dur_ns / nullif(n.gpu_activity_ns, 0) as of_gpu_activity_ratio,
+    n.dur_ns / nullif(n.kernel_sum_ns, 0) as of_kernel_sum_ratio,
+    n.busy_ns,
+    n.busy_ns / nullif(n.kernel_busy_ns, 0) as of_kernel_busy_ratio,
+    n.busy_ns / nullif(n.window_ns, 0) as of_window_ratio,
+    n.dur_ns / nullif(n.api_sum_ns, 0) as of_api_sum_ratio,
     s.recorded_steps,
     as_bigint(round(n.dur_ns / s.recorded_steps)) as step_ns,
     n.calls / s.recorded_steps as calls_per_step,
@@ -177,11 +136,6 @@ select
     c.parameter_bytes
 from counted as n
 join selected as c on n.run = c.run
-left join gpu_sums as g on n.run = g.run
-left join kernel_sums as k on n.run = k.run
-left join kernel_busy as b on n.run = b.run
-left join gpu_windows as w on n.run = w.run
-left join api_sums as a on n.run = a.run
 left join step_counts as s on n.run = s.run
 left join carried as m on n.run = m.run and n.part = m.part
 where matches(n.part, $share)

@@ -393,3 +393,104 @@ left join _written as w on r.run = w.run
 left join _recorded as e on r.run = e.run
 left join _sampled as s on r.run = s.run;
 comment on view run_memory is 'one run: the most memory that any one device of it took';
+
+-- busy_sums(activity, calls): how long each run of rows of GPUs and of ops worked, as sweep_runtime has it. A row is one run.
+create or replace macro busy_sums(activity, calls) as table
+with _threads_busy as (  -- a thread is a part: what runs inside an op on its thread adds nothing
+    select run, source, rank, null::integer as device, {'pid': pid, 'tid': tid} as part, start_ns, end_ns from query_table(calls)
+),
+_cpu_self as (
+    select run, sum(busy_ns) as cpu_self_ns from busy('_threads_busy') group by run
+),
+_cpu_total as (
+    select run, sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)) as cpu_total_ns from query_table(calls) group by run
+),
+_gpu_sums as (
+    select run, count(distinct (rank, device)) as devices, coalesce(sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)), 0) as gpu_sum_ns
+    from query_table(activity)
+    group by run
+),
+_gpu_busy as (
+    select b.run, sum(b.busy_ns) as gpu_busy_ns, sum(w.window_ns) as gpu_window_ns
+    from busy(activity) as b
+    join windows(activity) as w on b.run = w.run and b.rank = w.rank and b.device is not distinct from w.device
+    group by b.run
+),
+_recorded as (
+    select run, count(distinct rank) as ranks
+    from (select run, rank from query_table(calls) union all select run, rank from query_table(activity))
+    group by run
+)
+select
+    r.run, r.ranks, s.devices,
+    as_bigint(p.cpu_self_ns) as cpu_self_ns,
+    as_bigint(t.cpu_total_ns) as cpu_total_ns,
+    as_bigint(s.gpu_sum_ns) as gpu_sum_ns,
+    as_bigint(b.gpu_busy_ns) as gpu_busy_ns,
+    as_bigint(b.gpu_window_ns) as gpu_window_ns
+from _recorded as r
+left join _cpu_self as p on r.run = p.run
+left join _cpu_total as t on r.run = t.run
+left join _gpu_sums as s on r.run = s.run
+left join _gpu_busy as b on r.run = b.run;
+
+-- gpu_share_sums(activity, executions): kernels of the kinds whose shares sweep_shares compares, and what they are shares of. A row is
+-- one run with rows of activity and `part`, also one of which it has none.
+create or replace macro gpu_share_sums(activity, executions) as table
+with _kinds as (
+    select
+        run, source, rank, device, start_ns, end_ns, dur_ns,
+        case
+            when collective in ('broadcast', 'all_reduce') then collective
+            when class = 'winograd' then 'winograd'
+            when class in ('implicit_gemm', 'convolution') then 'other_convolution'
+            when class = 'pooling_backward' and regexp_matches(name, '(?i)max_?pool') then 'max_pool_backward'
+            when class = 'pooling_backward' then 'other_pool_backward'
+        end as part
+    from with_class(executions)
+),
+_parts as materialized (  -- swept and counted: classified once
+    select * from _kinds where part is not null
+),
+_counts as (
+    select run, part, count(*) as calls, coalesce(sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)), 0) as dur_ns
+    from _parts
+    group by run, part
+),
+_busy as (
+    select run, part, sum(busy_ns) as busy_ns from busy('_parts') group by run, part
+),
+_activity as (
+    select run, coalesce(sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)), 0) as gpu_activity_ns
+    from query_table(activity)
+    group by run
+),
+_kernels as (
+    select run, coalesce(sum(dur_ns) filter (has_valid_interval(start_ns, end_ns)), 0) as kernel_sum_ns
+    from query_table(executions)
+    group by run
+),
+_kernel_busy as (
+    select run, sum(busy_ns) as kernel_busy_ns from busy(executions) group by run
+),
+_windows as (
+    select run, sum(window_ns) as window_ns from windows(activity) group by run
+)
+select
+    a.run, p.part,
+    coalesce(c.calls, 0) as calls,
+    as_bigint(coalesce(c.dur_ns, 0)) as dur_ns,
+    as_bigint(coalesce(b.busy_ns, 0)) as busy_ns,
+    as_bigint(a.gpu_activity_ns) as gpu_activity_ns,
+    as_bigint(coalesce(k.kernel_sum_ns, 0)) as kernel_sum_ns,
+    as_bigint(coalesce(u.kernel_busy_ns, 0)) as kernel_busy_ns,
+    as_bigint(w.window_ns) as window_ns
+from _activity as a
+cross join (
+    values ('broadcast'), ('all_reduce'), ('winograd'), ('other_convolution'), ('max_pool_backward'), ('other_pool_backward')
+) as p(part)
+left join _counts as c on a.run = c.run and p.part = c.part
+left join _busy as b on a.run = b.run and p.part = b.part
+left join _kernels as k on a.run = k.run
+left join _kernel_busy as u on a.run = u.run
+left join _windows as w on a.run = w.run;
