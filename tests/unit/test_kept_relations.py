@@ -181,6 +181,18 @@ def test_sums_of_many_ops_are_kept_however_few_names_they_have(tmp_path: Path, c
     assert computed == ["op_times"]
 
 
+def test_sums_of_many_ops_are_kept_where_gpus_have_few_rows(tmp_path: Path, computed: list[str]) -> None:
+    thread = {"run": "job", "source": "job0", "rank": 0, "pid": 0, "tid": 3}
+    ops = [thread | {"name": "add", "start_ns": 100 * at, "dur_ns": 50} for at in range(LARGE)]
+    kernels = [kernel(0, 0, 50, source="job0", run="job")]
+    store = build_store(tmp_path / "lab", {"kernels": kernels, "ops": ops}, trace_bytes=None)
+    for _ in range(2):
+        with session.connect(store) as con:
+            assert execute.run(con, library.find("op_summary"), {})["calls"].to_pylist() == [LARGE]
+            execute.run(con, library.find("kernel_concurrency"), {})
+    assert computed == ["op_times"]
+
+
 def test_rollups_read_kept_relations(tmp_path: Path, computed: list[str]) -> None:
     store = store_of(tmp_path / "lab", 10)
     answers = []

@@ -73,6 +73,15 @@ def test_a_small_run_is_left_to_its_first_answers(store: Path) -> None:
     assert not (store / rollups.FOLDER).exists()
 
 
+@pytest.mark.parametrize("table", ["ops", "api_calls"])
+def test_a_run_of_many_ops_or_calls_is_large(tmp_path: Path, table: str) -> None:
+    thread = {"run": "job", "source": "job0", "rank": 0, "pid": 0, "tid": 3, "name": "cudaLaunchKernel"}
+    calls = [thread | {"start_ns": 100 * at, "dur_ns": 50} for at in range(LARGE)]
+    kernels = [kernel(0, 0, 50, source="job0", run="job")]
+    store = build_store(tmp_path / "lab", {"kernels": kernels, table: calls}, trace_bytes=None)
+    assert [each.run for each in precompute(store)] == ["job"]
+
+
 def test_a_query_that_fails_is_named_and_the_others_are_answered(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     start = execute.start
 
@@ -96,7 +105,7 @@ def test_the_command_says_for_which_runs_it_did_something(store: Path) -> None:
     assert (code, lines[0]) == (0, "large: 4 files became 2")
     assert lines[1:] == [f"large: {len(QUERIES)} queries have been answered"]
     code, lines = run("--store", store, "--run", "small")
-    assert (code, lines[-1]) == (0, "nothing to precompute: no run has 50,000 rows of GPU activity")
+    assert (code, lines[-1]) == (0, "nothing to precompute: no run has 50,000 rows of GPU activity, ops or API calls")
 
 
 def test_a_store_at_a_url_keeps_nothing_to_precompute() -> None:

@@ -34,9 +34,9 @@ def command(store: Path | str | None, run: str | None, *, precompute: bool) -> N
     Of the files of a run one a table remains, sorted by rank and time; traces whose files take over 64 MB stay as they
     are. Readers and writers go on meanwhile. Ingesting a trace again does nothing, as before.
 
-    Of runs with 50,000 rows of GPU activity or more a store keeps what the first answer of a query computes. With
-    --precompute all of that is computed now, which takes some 20 seconds for each million kernels. A store at a URL
-    keeps nothing.
+    Of runs with 50,000 rows of GPU activity, ops or API calls, or more, a store keeps what the first answer of a query
+    computes. With --precompute all of that is computed now, which takes some 20 seconds for each million kernels. A
+    store at a URL keeps nothing.
     """
     from tracelab.cli.drop import check_run
     from tracelab.schema import store_address
@@ -65,4 +65,4 @@ def _precompute(store: Path, run: str | None) -> None:
         for query, problem in each.failures.items():
             print_lines(f"{each.run}: {query}: {problem}", err=True)
     if not is_any_large:
-        print_lines("nothing to precompute: no run has 50,000 rows of GPU activity", err=True)
+        print_lines("nothing to precompute: no run has 50,000 rows of GPU activity, ops or API calls", err=True)

@@ -114,7 +114,7 @@ def _keeps_own(
     if execution.has_few_rows(con) or session.plain_store(con) is None:
         return False
     run = bound.get("run")
-    if not shared_relations.has_many_rows(con, None if run is None else str(run)):
+    if not shared_relations.follows_from_many_rows(con, sql, None if run is None else str(run)):
         return False  # and the modules that keep relations need not be imported
     kept = open_kept()
     is_of_one = run is not None and not shared_relations.reads_other_runs(sql)

@@ -22,13 +22,13 @@ class PrecomputedRun:
 def precompute(store: Path, run: str | None = None) -> Iterator[PrecomputedRun]:
     """Answer the queries that keep something of each large run of a store, or of one; yield each run when it is done.
 
-    Large are runs of 50,000 rows of GPU activity or more. Each query has a session of its own, so that memory is that
-    of one query. Raises NoDataError for a store without sources.
+    Large are runs of 50,000 rows of GPU activity, ops or API calls, or more. Each query has a session of its own, so
+    that memory is that of one query. Raises NoDataError for a store without sources.
     """
-    with session.connect(store, referenced=f"sources, {shared_relations.ACTIVITY}") as con:
+    with session.connect(store, referenced=", ".join(("sources", *shared_relations.LARGE_TABLES))) as con:
         stored = [name for (name,) in con.execute("select distinct run from sources order by run").fetchall()]
         wanted = [name for name in stored if run in (None, name)]
-        large = [name for name in wanted if shared_relations.has_many_rows(con, name)]
+        large = [name for name in wanted if shared_relations.is_large(con, name)]
     for name in large:
         answered, failures = [], {}
         for query in library.library().values():

@@ -35,8 +35,11 @@ LEAST_KEPT_ROWS = 50_000
 _LEAST_ENCODED_ROWS = 100_000
 
 ACTIVITY = "gpu_activity"
-"""The view whose rows decide whether a run has many."""
-_COUNTED = (ACTIVITY, "unscoped_activity", "recorded_kernels", "kernels", "ops")
+"""The view whose rows decide whether a run has many, as those of ops do where a relation reads them."""
+_OPS = "ops"
+LARGE_TABLES = (ACTIVITY, _OPS, "api_calls")
+"""The view and tables by whose rows a run is large: relations follow from them, or the tables of computations."""
+_COUNTED = (ACTIVITY, "unscoped_activity", "recorded_kernels", "kernels", _OPS)
 """Tables and views whose rows count where a relation has few rows, but it, or one that it reads, follows from many."""
 
 _ONE_QUERY = "-- /// of one query\n"
@@ -188,9 +191,16 @@ def reads_other_runs(sql: str) -> bool:
     return any(_ONE_RUN in _texts_of_files()[name] for name in named(sql))
 
 
-def has_many_rows(con: duckdb.DuckDBPyConnection, run: str | None) -> bool:
-    """Return whether a run, or all together, have so many GPU rows that what follows from them is kept."""
-    return _has_many(con, ACTIVITY if run is None else _select_run(ACTIVITY, run))
+def is_large(con: duckdb.DuckDBPyConnection, run: str) -> bool:
+    """Return whether a run has so many rows of GPUs, ops or calls that what follows from them is kept."""
+    return any(_has_many(con, _select_run(table, run)) for table in LARGE_TABLES)
+
+
+def follows_from_many_rows(con: duckdb.DuckDBPyConnection, sql: str, run: str | None) -> bool:
+    """Return whether what a query names follows from so many rows of a run, or of all together, that it is kept."""
+    read = {ACTIVITY} | words_of("\n".join(definitions(sql)))
+    tables = (table for table in (ACTIVITY, _OPS) if table in read)
+    return any(_has_many(con, table if run is None else _select_run(table, run)) for table in tables)
 
 
 def write_unkept(sql: str) -> tuple[str, str]:
