@@ -18,6 +18,7 @@ from tests.traces import write_trace
 from tests.unit.test_archives import tar
 from tracelab.errors import UsageError
 from tracelab.ingest import cluster, pipeline
+from tracelab.ingest.cluster_execution import execute_on_worker
 from tracelab.ingest.pipeline import ingest
 from tracelab.store import session
 
@@ -188,7 +189,7 @@ def test_a_worker_on_another_machine_unpacks_its_members_anew(
 
     def execute_elsewhere(units, store, jobs, *, replace, progress):  # type: ignore[no-untyped-def]
         shutil.rmtree(units[0][0].candidate.path.parents[1])
-        return [result for unit in units for result in pipeline._execute_quietly(unit, store.address, replace=replace)]
+        return [result for unit in units for result in execute_on_worker(unit, store.address, replace=replace)]
 
     monkeypatch.setattr(pipeline, "_execute_here", execute_elsewhere)
     with pytest.raises(KeyError):  # the paths of results are those of the new copies; a cluster's are mapped back

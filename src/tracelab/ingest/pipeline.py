@@ -5,7 +5,7 @@ import os
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
@@ -114,9 +114,6 @@ _LEAST_MATCHED_KERNELS, _MOST_MATCHED_ROWS, _MOST_MATCHED_FILES = 50_000, 10_000
 larger one an ingest more memory and time than it may."""
 
 
-_LOST_SCHEDULER = "the connection to the Dask scheduler was lost; ingest again, and what is stored stays"
-
-
 class StoppedError(TracelabError):
     """The ingest was stopped; the files that were being read are not visible."""
 
@@ -154,7 +151,9 @@ def ingest(  # noqa: PLR0913  one for each option of the command
 
     def execute_all(units: Sequence[Unit]) -> list[FileResult]:
         if cluster is not None:
-            return _execute_on_cluster(units, opened.address, cluster, replace=replace, progress=progress)
+            from tracelab.ingest.cluster_execution import execute_on_cluster
+
+            return execute_on_cluster(units, opened.address, cluster, replace=replace, progress=progress)
         return _execute_here(units, opened, jobs or os.cpu_count() or 1, replace=replace, progress=progress)
 
     with _explain_store_errors(opened.address):
@@ -250,7 +249,7 @@ def _release_damaged_parts(
         if check.sources > len(items):
             problem = check.problems[0].sentence
             message = f"{problem}; it holds {check.sources:,} traces: ingest all of them again, in one command"
-            refused |= {item.candidate.path: _failed_result(item, message) for item in items}
+            refused |= {item.candidate.path: failed_result(item, message) for item in items}
             continue
         stores.remove_part(store, staging, key)
         new = [changed(item, stored_part=None, stored_version=None, is_stored_together=False) for item in items]
@@ -296,7 +295,7 @@ def _execute_here(
     at_once = max(1, min(jobs, len(units)))
     workers = max(1, (os.cpu_count() or 1) // at_once)
     stop = threading.Event()
-    counter = ProgressCounter(progress, sum(map(_count_bytes, units)), stop)
+    counter = ProgressCounter(progress, sum(map(count_bytes, units)), stop)
     with ThreadPoolExecutor(at_once) as pool:
         futures = [pool.submit(execute, unit, store, workers, replace=replace, progress=counter.add) for unit in units]
         try:
@@ -307,87 +306,8 @@ def _execute_here(
             raise
 
 
-def _execute_on_cluster(
-    units: Sequence[Unit], store: Path | str, spec: str, *, replace: bool, progress: Progress | None
-) -> list[FileResult]:
-    """Execute all units on the workers of a cluster. Where all workers that read a unit died, its files failed."""
-    from tracelab.ingest.cluster import open_executor, worker_died
-
-    counter = ProgressCounter(progress, sum(map(_count_bytes, units)), threading.Event())
-    place = store.absolute() if isinstance(store, Path) else store
-    results: list[FileResult] = []
-    futures: dict[Future[list[FileResult]], Unit] = {}
-
-    with open_executor(spec) as (pool, wait_for_worker):
-
-        def submit(unit: Unit) -> Future[list[FileResult]]:
-            future = pool.submit(_execute_quietly, _with_absolute_paths(unit), place, replace=replace)
-            futures[future] = unit
-            return future
-
-        def collect(future: Future[list[FileResult]]) -> None:
-            unit = futures[future]
-            if (error := future.exception()) and worker_died(error):
-                if len(unit) > 1:  # one of its files may be to blame
-                    for alone in [submit((item,)) for item in unit]:
-                        collect(alone)
-                    return
-                results.append(_failed_result(unit[0], _describe_death(unit[0])))
-            else:
-                pairs = zip(unit, future.result(), strict=True)
-                results.extend(changed(result, path=item.candidate.path) for item, result in pairs)
-            counter.add(_count_bytes(unit))
-
-        try:
-            submitted = [submit(unit) for unit in units]
-            wait_for_worker()
-            for future in as_completed(submitted):
-                collect(future)
-        except CancelledError as error:
-            raise StoppedError(_LOST_SCHEDULER) from error
-        finally:
-            for future in futures:
-                future.cancel()
-    return results
-
-
-def _execute_quietly(unit: Unit, store: Path | str, *, replace: bool) -> list[FileResult]:
-    """Execute a unit on a worker, which reports when it is done."""
-    with copies_folder() as create_copies:
-        restored = _restore_copies(unit, create_copies)
-        return execute(restored, Store(store), 1, replace=replace, progress=lambda _: None)
-
-
-def _restore_copies(unit: Unit, create_copies: Callable[[], Path]) -> Unit:
-    """Copy members and objects here if the copies are on another machine. Those that cannot be copied fail later."""
-    if all(item.candidate.path.exists() for item in unit):
-        return unit
-    from tracelab.ingest.inputs import restore_copies
-
-    restored: dict[Path, Path] = {}
-    with suppress(StoreError, OSError):
-        restored = restore_copies([item.candidate.path for item in unit], create_copies())
-
-    def restore(item: RunAssignment) -> RunAssignment:
-        copy = restored.get(item.candidate.path)
-        if copy is None or not copy.exists():
-            return item
-        return changed(item, candidate=changed(item.candidate, path=copy, stamp=stamp_file(copy)))
-
-    return tuple(map(restore, unit))
-
-
-def _describe_death(item: RunAssignment) -> str:
-    return f"{escape_path(item.candidate.path)}: each worker that read it died; check their memory, and ingest it again"
-
-
-def _with_absolute_paths(unit: Unit) -> Unit:
-    """Return the unit with paths that mean the same in each folder that a worker may run in."""
-    candidates = [changed(item.candidate, path=item.candidate.path.absolute()) for item in unit]
-    return tuple(changed(item, candidate=candidate) for item, candidate in zip(unit, candidates, strict=True))
-
-
-def _count_bytes(unit: Unit) -> int:
+def count_bytes(unit: Unit) -> int:
+    """Return how large the files of a unit are."""
     return sum(item.candidate.size_bytes for item in unit)
 
 
@@ -441,7 +361,8 @@ def _check_stored(item: RunAssignment, store: Store) -> PartCheck | None:
     return PartCheck(sources=len(part.listed_sources))
 
 
-def _failed_result(item: RunAssignment, message: str = "") -> FileResult:
+def failed_result(item: RunAssignment, message: str = "") -> FileResult:
+    """Return the outcome for a file that was not stored."""
     candidate = item.candidate
     return FileResult(candidate.path, "failed", run=item.run, format=candidate.probe.format, message=message)
 
@@ -449,7 +370,7 @@ def _failed_result(item: RunAssignment, message: str = "") -> FileResult:
 def _unchanged_result(item: RunAssignment, progress: Callable[[int], None]) -> FileResult:
     progress(item.candidate.size_bytes)
     return changed(
-        _failed_result(item, f"{escape_path(item.candidate.path)}: already in the store"),
+        failed_result(item, f"{escape_path(item.candidate.path)}: already in the store"),
         status="unchanged",
         source=(item.sha256 or "")[:16],
     )
@@ -529,7 +450,7 @@ def _store_alone(
 ) -> FileResult:
     candidate = item.candidate
     path = candidate.path
-    failed = _failed_result(item)
+    failed = failed_result(item)
     try:
         return _store_latest(item, store, workers, replace=replace, progress=progress)
     except NotProfilerDataError as error:

@@ -1,0 +1,105 @@
+"""Execute units on the workers of a Dask cluster, and collect the outcome for each file."""
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError, Future, as_completed
+from contextlib import suppress
+from dataclasses import replace as changed
+from pathlib import Path
+
+from tracelab.errors import StoreError
+from tracelab.foreign_text import escape_path
+from tracelab.ingest.batches import Unit
+from tracelab.ingest.cluster import open_executor, worker_died
+from tracelab.ingest.discovery import copies_folder, stamp_file
+from tracelab.ingest.pipeline import (
+    FileResult,
+    Progress,
+    ProgressCounter,
+    StoppedError,
+    count_bytes,
+    execute,
+    failed_result,
+)
+from tracelab.ingest.run_grouping import RunAssignment
+from tracelab.store.commit import Store
+
+_LOST_SCHEDULER = "the connection to the Dask scheduler was lost; ingest again, and what is stored stays"
+
+
+def execute_on_cluster(
+    units: Sequence[Unit], store: Path | str, spec: str, *, replace: bool, progress: Progress | None
+) -> list[FileResult]:
+    """Execute all units on the workers of a cluster. Where all workers that read a unit died, its files failed."""
+    counter = ProgressCounter(progress, sum(map(count_bytes, units)), threading.Event())
+    place = store.absolute() if isinstance(store, Path) else store
+    results: list[FileResult] = []
+    futures: dict[Future[list[FileResult]], Unit] = {}
+
+    with open_executor(spec) as (pool, wait_for_worker):
+
+        def submit(unit: Unit) -> Future[list[FileResult]]:
+            future = pool.submit(execute_on_worker, _with_absolute_paths(unit), place, replace=replace)
+            futures[future] = unit
+            return future
+
+        def collect(future: Future[list[FileResult]]) -> None:
+            unit = futures[future]
+            if (error := future.exception()) and worker_died(error):
+                if len(unit) > 1:  # one of its files may be to blame
+                    for alone in [submit((item,)) for item in unit]:
+                        collect(alone)
+                    return
+                results.append(failed_result(unit[0], _describe_death(unit[0])))
+            else:
+                pairs = zip(unit, future.result(), strict=True)
+                results.extend(changed(result, path=item.candidate.path) for item, result in pairs)
+            counter.add(count_bytes(unit))
+
+        try:
+            submitted = [submit(unit) for unit in units]
+            wait_for_worker()
+            for future in as_completed(submitted):
+                collect(future)
+        except CancelledError as error:
+            raise StoppedError(_LOST_SCHEDULER) from error
+        finally:
+            for future in futures:
+                future.cancel()
+    return results
+
+
+def execute_on_worker(unit: Unit, store: Path | str, *, replace: bool) -> list[FileResult]:
+    """Execute a unit on a worker, which reports when it is done."""
+    with copies_folder() as create_copies:
+        restored = _restore_copies(unit, create_copies)
+        return execute(restored, Store(store), 1, replace=replace, progress=lambda _: None)
+
+
+def _restore_copies(unit: Unit, create_copies: Callable[[], Path]) -> Unit:
+    """Copy members and objects here if the copies are on another machine. Those that cannot be copied fail later."""
+    if all(item.candidate.path.exists() for item in unit):
+        return unit
+    from tracelab.ingest.inputs import restore_copies
+
+    restored: dict[Path, Path] = {}
+    with suppress(StoreError, OSError):
+        restored = restore_copies([item.candidate.path for item in unit], create_copies())
+
+    def restore(item: RunAssignment) -> RunAssignment:
+        copy = restored.get(item.candidate.path)
+        if copy is None or not copy.exists():
+            return item
+        return changed(item, candidate=changed(item.candidate, path=copy, stamp=stamp_file(copy)))
+
+    return tuple(map(restore, unit))
+
+
+def _describe_death(item: RunAssignment) -> str:
+    return f"{escape_path(item.candidate.path)}: each worker that read it died; check their memory, and ingest it again"
+
+
+def _with_absolute_paths(unit: Unit) -> Unit:
+    """Return the unit with paths that mean the same in each folder that a worker may run in."""
+    candidates = [changed(item.candidate, path=item.candidate.path.absolute()) for item in unit]
+    return tuple(changed(item, candidate=candidate) for item, candidate in zip(unit, candidates, strict=True))
