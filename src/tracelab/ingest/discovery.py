@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from tracelab import temp_folders
+from tracelab.allocator import map_memory
 from tracelab.errors import NothingToStoreError, NotProfilerDataError, SourceError
 from tracelab.foreign_text import escape_path
 from tracelab.readers.base import Probe, Reader, iterate_folder_readers, iterate_readers, list_source_files
-from tracelab.readers.decompress import is_archive, map_memory, read_head
+from tracelab.readers.decompress import is_archive, read_head
 
 if TYPE_CHECKING:
     from tracelab.readers import kineto, ncu, nsys, nvprof, run_folder

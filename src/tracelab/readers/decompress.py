@@ -1,7 +1,6 @@
 """Open files as streams of bytes, decompressing gzip and zstd; corrupt files keep every byte before the corruption."""
 
 import io
-import mmap
 import re
 import zlib
 from collections import deque
@@ -142,19 +141,6 @@ def read_into(stream: io.RawIOBase, buffer: bytearray | memoryview, start: int, 
         while filled < start + size and (count := stream.readinto(view[filled : start + size])):
             filled += count
     return filled
-
-
-def map_memory(size: int) -> mmap.mmap:
-    """Return cleared memory of this process alone, in pages of 2 MB where Linux has them.
-
-    Thousands of small pages take longer to set up than to fill.
-    """
-    if not hasattr(mmap, "MADV_HUGEPAGE"):
-        return mmap.mmap(-1, size)
-    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    with suppress(OSError):  # the kernel has none
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    return memory
 
 
 def _run_on_thread(chunks: Iterator[bytes]) -> Generator[bytes]:

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tracelab.readers.decompress import map_memory, read_chunk, read_into
+from tracelab.allocator import map_memory
+from tracelab.readers.decompress import read_chunk, read_into
 from tracelab.readers.diagnostics import DiagnosticCounts
 
 HEAD_BYTES = 1 << 20
