@@ -396,13 +396,21 @@ def _repeat_int32(values: Sequence[int], counts: Sequence[int]) -> "pa.Array[Any
     """Return each value so many times; pa.repeat takes thirty times as long for a few rows."""
     distinct = set(values)
     if len(distinct) == 1:
-        value = distinct.pop()
-        return _shared_rows(value, sum(counts), lambda rows: _int32_array(np.full(rows, value, np.int32)))
-    return _int32_array(np.repeat(np.array(values, np.int32), counts))
+        return repeat_number(distinct.pop(), sum(counts), pa.int32())
+    return _number_array(np.repeat(np.array(values, np.int32), counts), pa.int32())
 
 
-def _int32_array(numbers: "np.ndarray[Any, np.dtype[np.int32]]") -> "pa.Array[Any]":
-    return pa.Array.from_buffers(pa.int32(), len(numbers), [None, pa.py_buffer(numbers.data)])
+def repeat_number(number: int, rows: int, as_type: pa.DataType) -> "pa.Array[Any]":
+    """Return a number for each row, as int32 or int64."""
+
+    def make(count: int) -> "pa.Array[Any]":
+        return _number_array(np.full(count, number, as_type.to_pandas_dtype()), as_type)
+
+    return _shared_rows((as_type, number), rows, make)
+
+
+def _number_array(numbers: "np.ndarray[Any, Any]", as_type: pa.DataType) -> "pa.Array[Any]":
+    return pa.Array.from_buffers(as_type, len(numbers), [None, pa.py_buffer(numbers.data)])
 
 
 def null_rows(rows: int, as_type: pa.DataType) -> "pa.Array[Any]":
@@ -411,9 +419,9 @@ def null_rows(rows: int, as_type: pa.DataType) -> "pa.Array[Any]":
     return _shared_rows(as_type, rows, make)
 
 
-_MAX_SHARED_ROWS, _MAX_SHARED_ARRAYS = 1 << 18, 32
+_MAX_SHARED_ROWS, _MAX_SHARED_ARRAYS = 1 << 18, 64
 _shared_arrays: dict[object, "pa.Array[Any]"] = {}
-"""Arrays of a number, or of NULL, by the number or the type."""
+"""Arrays of a number, or of NULL, by the type and the number."""
 
 
 def _shared_rows(key: object, rows: int, make: Callable[[int], "pa.Array[Any]"]) -> "pa.Array[Any]":

@@ -28,6 +28,7 @@ from tracelab.readers.kineto.parser.types import (
     UnfitValues,
 )
 from tracelab.readers.kineto.parser.wasm_module import Bytes, WasmModule, struct_type
+from tracelab.store.writer import repeat_number
 
 _TYPES = {
     mapping.REDUNDANT: ArgumentType.REDUNDANT,
@@ -204,27 +205,6 @@ def _bits(keys: Sequence[str] | frozenset[str]) -> int:
     return sum(1 << ARGUMENT_NUMBERS[key] for key in keys)
 
 
-class _SharedMemory:
-    """Memory that columns share which have one number: events of a kind mostly have one process, and few threads."""
-
-    _MAX_NUMBERS = 16
-
-    def __init__(self) -> None:
-        self._numbers: dict[int, pa.Buffer] = {}
-
-    def repeat(self, number: int, size: int) -> pa.Buffer:
-        """Return a buffer of so many bytes that repeats a number of 8 bytes."""
-        memory = self._numbers.get(number)
-        if memory is None or memory.size < size:
-            if len(self._numbers) == self._MAX_NUMBERS:
-                self._numbers.clear()
-            memory = self._numbers[number] = pa.py_buffer(np.full((size + 7) // 8, number, np.int64).data)
-        return memory.slice(0, size)
-
-
-_shared = _SharedMemory()
-
-
 class ColumnReader:
     """Reads the columns of the chunk that was parsed last."""
 
@@ -289,7 +269,7 @@ class ColumnReader:
         start, count = self._starts[kind], self._counts[kind]
         numbers = read_array(self._module, values + 8 * start, "i8", count)
         if numbers[0] == numbers[-1] and (numbers == numbers[0]).all():
-            content = _shared.repeat(int(numbers[0]), 8 * count)
+            content = _repeat(int(numbers[0]), count, pa.int64())
         else:
             content = self._copy(values + 8 * start, 8 * count)
         return pa.Array.from_buffers(pa.int64(), count, [*self._validity(kind, column), content])
@@ -314,7 +294,7 @@ class ColumnReader:
         distinct = self._next_texts[kind][column] - start
         texts = self._text_rows(kind, column, distinct, [None])
         address = self._buffers[column][_CODES] + 4 * start
-        content = self._copy(address, 4 * count) if distinct > 1 else _shared.repeat(0, 4 * count)
+        content = self._copy(address, 4 * count) if distinct > 1 else _repeat(0, count, pa.int32())
         codes = pa.Array.from_buffers(pa.int32(), count, [*self._validity(kind, column), content])
         return pa.DictionaryArray.from_arrays(codes, texts, safe=False)
 
@@ -335,6 +315,13 @@ class ColumnReader:
 
     def _copy(self, address: int, size: int) -> pa.Buffer:
         return pa.py_buffer(self._module.read(address, size).copy().data)  # other threads run meanwhile
+
+
+def _repeat(number: int, count: int, as_type: pa.DataType) -> pa.Buffer:
+    """Return memory, which columns share: events of a kind mostly have one process, and few threads."""
+    _, memory = repeat_number(number, count, as_type).buffers()
+    assert memory is not None  # noqa: S101 - only where there are no rows
+    return memory.slice(0, count * as_type.bit_width // 8)
 
 
 def _address_of(content: Bytes) -> int:
