@@ -60,9 +60,9 @@ with totals as (
         case when $by = 'rank' then rank end as rank,
         case when $by = 'op' then op end as op,
         sum(dur_ns) as dur_ns,
-        count(*) as stretches
-    from path_rows
-    where matches(run, $run) and matches(rank, $rank) and $step_name is not null and step is not distinct from $step
+        sum(stretches) as stretches
+    from path_times
+    where matches(run, $run) and matches(rank, $rank)
     group by all
 ),
 groups as (
@@ -81,12 +81,16 @@ groups as (
 ),
 largest as (
     select run, arg_max(bound_by, (dur_ns, bound_by)) as bound_by from groups group by run
+),
+windows as (
+    select distinct run, window_ns, unknown_ns, late_rank, late_ns, ranks_left_out, unexplained_reason, clocks_reason
+    from path_times
 )
 select
     t.run, t.class, t.rank, t.op,
     as_bigint(t.dur_ns) as dur_ns,
     t.dur_ns / nullif(r.window_ns, 0) as of_window_ratio,
-    t.stretches,
+    as_bigint(t.stretches) as stretches,
     r.window_ns,
     r.unknown_ns,
     r.unknown_ns / nullif(r.window_ns, 0) as unknown_ratio,
@@ -104,6 +108,6 @@ select
         else left_out_reason(r.ranks_left_out)
     end as reason
 from totals as t
-join path_runs as r on t.run = r.run and r.step is not distinct from $step
+join windows as r on t.run = r.run
 left join largest as l on t.run = l.run
 order by t.run, t.dur_ns desc, t.class, t.rank, t.op

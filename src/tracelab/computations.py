@@ -1,7 +1,10 @@
 """The tables that Python computes from the rows of a run, and the functions that compute them, declared once."""
 
+import hashlib
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import import_module
+from pathlib import Path
 
 from tracelab.resources import QUERIES
 from tracelab.schema import ComputedTable, columns
@@ -12,6 +15,15 @@ def _read_query(name: str) -> str:
     """Return the SQL of a query of the library, without comments and header."""
     lines = (QUERIES / f"{name}.sql").read_text(encoding="utf-8").splitlines()
     return "\n".join(line for line in lines if not line.startswith("--"))
+
+
+@cache
+def hash_code(function: str) -> str:
+    """Return a hash of the package of a function `module:name`: what it returns follows from all of its modules."""
+    package = import_module(function.partition(":")[0].rpartition(".")[0])
+    files = sorted(path for folder in package.__path__ for path in Path(folder).glob("*.py"))
+    texts = [path.read_text(encoding="utf-8") for path in files]
+    return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 @dataclass(frozen=True)

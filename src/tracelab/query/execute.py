@@ -80,15 +80,17 @@ def fetch_unchecked(con: duckdb.DuckDBPyConnection, query: Query, values: Mappin
 def _provide_tables(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[str, Value]) -> str:
     """Compute the tables that a query reads, and return its SQL."""
     sql = prune_blocks(query.sql, bound).rstrip(";")
-    if shared_relations.named_computations(sql):
+    if not shared_relations.names_computed(sql):
+        return sql
+    open_kept = cache(partial(_open_kept, con))
+    is_kept = _keeps_own(con, sql, bound, open_kept)
+    sql = prune_blocks(sql, {KEPT: is_kept})
+    sql, needed = (sql, sql) if is_kept else shared_relations.write_unkept(sql)
+    if shared_relations.named_computations(needed):
         from tracelab.store import computed_tables
 
-        computed_tables.provide(con, sql, bound)
-    elif shared_relations.names_computed(sql):
-        open_kept = cache(partial(_open_kept, con))
-        is_kept = _keeps_own(con, sql, bound, open_kept)
-        sql = prune_blocks(sql, {KEPT: is_kept})
-        sql, needed = (sql, sql) if is_kept else shared_relations.write_unkept(sql)
+        computed_tables.provide(con, needed, bound)
+    else:
         run, rank = bound.get("run"), bound.get("rank")
         shared_relations.provide(
             con, needed, None if run is None else [str(run)], open_kept, None if rank is None else int(rank)
@@ -147,18 +149,13 @@ def referenced_sql(query: Query, values: Mapping[str, Value] | None = None) -> s
     """All names that `run` needs in a session: those of the SQL with these values, and of the tables that it checks."""
     of_cpu = ("ops", "gpu_activity") if query.on_cpu else ()
     if values is None:
-        return "\n".join((query.sql, *query.needs, *of_cpu, *_counted(query.sql), "sources", "summaries"))
+        return "\n".join((query.sql, *query.needs, *of_cpu, "sources", "summaries"))
     bound = bind(query, values)
     hints = (hint.when for hint in query.hints)
     others = (table for param in query.params for tables in param.needs.values() for table in tables)
     needed = (*needed_tables(query, bound), *others)
     sql = prune_blocks(query.sql, bound)
-    return "\n".join((sql, *hints, *needed, *of_cpu, *_counted(sql), "sources", "summaries"))
-
-
-def _counted(sql: str) -> tuple[str, ...]:
-    """Return the view whose rows decide whether a store keeps the relations that only this query names."""
-    return (shared_relations.ACTIVITY,) if shared_relations.names_own(sql) else ()
+    return "\n".join((sql, *hints, *needed, *of_cpu, "sources", "summaries"))
 
 
 def read_runs(query: Query, values: Mapping[str, Value]) -> list[str] | None:

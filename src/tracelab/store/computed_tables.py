@@ -191,7 +191,7 @@ def _read_condensed(
     sources = {name: texts[name] for name in condensed.relations}
     others = {name: text for name, text in texts.items() if name not in sources}
     definitions = [*sources.values(), *shared_relations.definitions("\n".join(sources.values()))]
-    segment = kept.find_segment(condensed.function, [*definitions, kept_relations.hash_code(condensed.function)], run)
+    segment = kept.find_segment(condensed.function, [*definitions, computations.hash_code(condensed.function)], run)
     tables = segment.read()
     if tables is not None:
         budget.add(int(tables[_ROWS].column("rows")[0].as_py()))

@@ -10,8 +10,6 @@ run removes them, also where another version of tracelab wrote them.
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
 from pathlib import Path
 
 import duckdb
@@ -72,14 +70,6 @@ class KeptSegment:
             rollups.discard_segment(folder)
         rollups.write_segment(self.folder, dict(tables), {self.run: self.key})
         return_freed_memory()
-
-
-@cache
-def hash_code(function: str) -> str:
-    """Return a hash of the package of a function `module:name`: what it returns follows from all of its modules."""
-    package = import_module(function.partition(":")[0].rpartition(".")[0])
-    files = sorted(path for folder in package.__path__ for path in Path(folder).glob("*.py"))
-    return _digest([path.read_text(encoding="utf-8") for path in files])
 
 
 def open_kept(con: duckdb.DuckDBPyConnection, *, of_whole: bool = False) -> KeptRelations | None:

@@ -207,7 +207,7 @@ def _session_sql(
     library = render_library(store.resolve(), absent=_list_absent(rows, mask))
     if mask is not None and referenced is not None:
         scope = [
-            sql for each in shared_relations.named_computations(referenced) for sql in each.scope_relations.values()
+            sql for each in shared_relations.required_computations(referenced) for sql in each.scope_relations.values()
         ]
         referenced = "\n".join([referenced, *scope])
     texts = render_session(rows, library, beside=beside, comments=comments, referenced=referenced)
@@ -474,7 +474,7 @@ def render_session(
     whole, words = list(library), None
     computed = list(table_lookup.COMPUTED_TABLES.values())
     if referenced is not None:
-        computed = [table for each in shared_relations.named_computations(referenced) for table in each.tables]
+        computed = [table for each in shared_relations.required_computations(referenced) for table in each.tables]
         library, words = _narrow(library, referenced, has_kept=_is_plain(stored))
         tables = _named_tables(words)
     views = [*(_create_view(stored, table) for table in tables), *map(_create_placeholder, computed)]
@@ -507,7 +507,8 @@ def _narrow(library: Sequence[str], referenced: str, *, has_kept: bool = False) 
     """
     texts = "\n".join([referenced, *_relation_texts(referenced, has_kept=has_kept)])
     if shared_relations.names_computed(texts):
-        texts = "\n".join([texts, "sources", *shared_relations.definitions(texts)])
+        counted = [shared_relations.ACTIVITY] if shared_relations.names_own(texts) else []
+        texts = "\n".join([texts, "sources", *counted, *shared_relations.definitions(texts)])
     required = _required_definitions(library, texts)
     names = frozenset(_WORD.findall(texts)).union(*(each.references for each in required))
     return ["\n\n".join(each.text for each in required)], names
@@ -516,7 +517,7 @@ def _narrow(library: Sequence[str], referenced: str, *, has_kept: bool = False) 
 def _relation_texts(referenced: str, *, has_kept: bool) -> list[str]:
     """Return the relations of the computed tables that a text names, and of those that these rest on."""
     texts = []
-    for each in shared_relations.named_computations(referenced):
+    for each in shared_relations.required_computations(referenced):
         relations = ["sources"] if each.kept and has_kept else list(each.texts.values())
         texts += [*relations, *_relation_texts("\n".join(relations), has_kept=has_kept)]
     return texts

@@ -1,9 +1,9 @@
 """Relations that several queries read, such as the matched collectives: a session makes each once for a run.
 
-Each is a file of queries/shared, which may read others. A query names them like tables. In a session, a table in memory
-has their rows until it ends; where the text of a query is shown, they are CTEs of it. One with $rank has, for a query
-of one rank, this rank alone unless all of the run are there: only a query that needs no other ranks names it. What only
-one query reads is a relation so that a store can keep it, and else a CTE of the query.
+Each is a file of queries/shared, which may read others, and computed tables. A query names them like tables. In a
+session, a table in memory has their rows until it ends; where the text of a query is shown, they are CTEs of it. One
+with $rank has, for a query of one rank, this rank alone unless all of the run are there: only a query that needs no
+other ranks names it. What only one query reads is a relation so that a store can keep it, and else a CTE of the query.
 """
 
 import hashlib
@@ -63,6 +63,11 @@ def named_computations(text: str) -> list[computations.Computation]:
     """Return the computations whose tables a SQL text names, in any case."""
     words = words_of(text)
     return [each for each in computations.COMPUTATIONS if any(table.name in words for table in each.tables)]
+
+
+def required_computations(text: str) -> list[computations.Computation]:
+    """Return the computations that a SQL text may need: it names their tables, or shared relations that read these."""
+    return named_computations("\n".join([text, *definitions(text)]))
 
 
 def words_of(text: str) -> set[str]:
@@ -158,9 +163,18 @@ def _make_one(con: duckdb.DuckDBPyConnection, name: str, part: _Part, kept: Kept
     if source is None:
         for read in sorted(words_of(_definitions()[name]) & _definitions().keys()):
             _provide_one(con, read, part, kept)
+        _provide_computed(con, name, part)
         source = _compute(con, name, part)
         _keep(con, name, part, kept)
     return source
+
+
+def _provide_computed(con: duckdb.DuckDBPyConnection, name: str, part: _Part) -> None:
+    """Make the computed tables readable that a relation reads."""
+    if named_computations(_definitions()[name]):
+        from tracelab.store import computed_tables
+
+        computed_tables.provide(con, _definitions()[name], {"run": part.run, **_values(name)})
 
 
 def _lock(name: str) -> threading.Lock:
@@ -171,7 +185,7 @@ def _lock(name: str) -> threading.Lock:
     return _LOCKS.setdefault(name, threading.Lock())
 
 
-def kept_values(sql: str) -> dict[str, str | int | None]:
+def kept_values(sql: str) -> dict[str, str | float | None]:
     """Return the parameters of the relations that a query names, with the values for which these are kept."""
     return {param: value for name in named(sql) for param, value in _values(name).items()}
 
@@ -235,7 +249,7 @@ def _definitions() -> dict[str, str]:
 
 
 @cache
-def _values(name: str) -> dict[str, str | int | None]:
+def _values(name: str) -> dict[str, str | float | None]:
     return {param: json.loads(value) for param, value in _VALUE.findall(_texts_of_files()[name])}
 
 
@@ -295,6 +309,8 @@ def _keep(con: duckdb.DuckDBPyConnection, name: str, part: _Part, kept: Kept | N
     if kept is None or run is None or run not in kept.keys or part.rank is not None:
         return
     read = words_of("\n".join(definitions(name)))
+    if required_computations(name):  # from rows that the macros of its relations read
+        read.add(ACTIVITY)
     views = (_select_run(view, run) for view in _COUNTED if view in read)
     tables = (source for each in named(name) if (source := _find_stored(con, each, part)))
     if any(_has_many(con, rows) for rows in chain(views, tables)):
@@ -319,7 +335,12 @@ def _encode_texts(rows: pa.Table) -> pa.Table:
 
 
 def _texts(name: str) -> list[str]:
-    return [f"{_definitions()[each]}{_values(each) or ''}" for each in named(name)]
+    """Return all that the rows of a relation follow from, beside macros and sources."""
+    texts = [f"{_definitions()[each]}{_values(each) or ''}" for each in named(name)]
+    for computation in required_computations(name):
+        relations = list(computation.texts.values())
+        texts += [*relations, *definitions("\n".join(relations)), computations.hash_code(computation.function)]
+    return texts
 
 
 def _table(name: str, part: _Part) -> str:

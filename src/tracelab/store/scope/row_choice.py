@@ -104,7 +104,7 @@ def select_rows(  # noqa: PLR0913  one for each thing that a session depends on
         raise UsageError(f"no scope applies to {' and '.join(needs)}: only rows of a recording have a place in one")
     may_differ = _TABLES_OF_GPUS if scope.is_of_gpus else SCOPED_TABLES
     read = None if referenced is None else session.referenced_tables(store, referenced)
-    named = [] if referenced is None else shared_relations.named_computations(referenced)
+    named = [] if referenced is None else shared_relations.required_computations(referenced)
     of_paths = any(each.scope_relations for each in named)
     if of_paths and needs:  # a query of the library: it reads all rows, and only whether there are such streams is open
         may_differ = tuple(name for name in schema.GPU_ACTIVITY if scope.stream is not None)
