@@ -53,7 +53,8 @@ class Computation:
     `relations` are those of the whole recording, and these, read in a scope alone, are what the function applies of it.
     `refused_scope` is the sentence for a scope that has no meaning for the tables. With `condensed`, the function may
     be given what that makes of some relations in their place. With `narrow`, whole numbers of its relations have as few
-    bytes as they need, which no SQL may read: it would compute in these.
+    bytes as they need, which no SQL may read: it would compute in these. With `kept_by_params`, its tables have few
+    rows, and the store keeps those of a large run for each of the last values of the parameters.
     """
 
     function: str
@@ -68,6 +69,7 @@ class Computation:
     refused_scope: str | None = None
     condensed: Condensation | None = None
     narrow: bool = False
+    kept_by_params: bool = False
 
     @property
     def texts(self) -> dict[str, str]:
@@ -209,6 +211,7 @@ COMPUTATIONS: tuple[Computation, ...] = (
         scope_relations=_PATH_SCOPE,
         condensed=_GRAPH,
         narrow=True,
+        kept_by_params=True,
     ),
     Computation(
         "tracelab.paths.hta:compute_hta_paths",
@@ -364,5 +367,6 @@ REPLAYED_GAINS = Computation(
     scope_relations=_PATH_SCOPE,
     condensed=_GRAPH,
     narrow=True,
+    kept_by_params=True,
 )
 """What a run gains by several changes of what_if; no text names it."""

@@ -1,6 +1,7 @@
 """The store keeps the shared relations of large runs, as long as their sources are the same."""
 
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -9,7 +10,7 @@ from tests.build import build_store
 from tests.golden import cases
 from tests.ranks import kernel
 from tracelab.client import Lab
-from tracelab.paths import packing
+from tracelab.paths import packing, tables, what_if
 from tracelab.query import execute, library
 from tracelab.store import compaction, computed_tables, rollups, session, shared_relations
 from tracelab.store.alignment import Alignment
@@ -260,6 +261,100 @@ def test_paths_through_a_kept_graph_are_those_through_its_rows(tmp_path: Path, m
     for path in store.glob(f"{rollups.FOLDER}/*/*/outline.parquet"):
         path.write_bytes(b"")
     assert paths_of(store) == expected
+
+
+Queries = tuple[tuple[str, dict[str, Any]], ...]
+KEPT_PATHS: Queries = (
+    ("critical_path", {}),
+    ("critical_path", {"by": "op"}),
+    ("critical_path", {"by": "rank", "rank": 1}),
+    ("critical_path_timeline", {}),
+    ("critical_path_timeline", {"rank": 1}),
+    ("what_if", {}),
+    ("what_if", {"change": "no_waits", "of_rank": 1}),
+    ("what_if", {"op": "mm", "factor": 3.0}),
+)
+UNKEPT_PATHS: Queries = (
+    ("critical_path", {"step": 1}),
+    ("critical_path_timeline", {"bins": 7}),
+    ("critical_path_timeline", {"step": 2}),
+)
+
+
+def job_of_paths(folder: Path, wait_ns: int) -> Path:
+    """Return a store with two ranks, each of which launches two collectives in two steps; rank 1 comes later."""
+    rows: dict[str, list[dict[str, Any]]] = {"kernels": [], "ops": [], "api_calls": [], "annotations": []}
+    for rank in (0, 1):
+        thread = {"run": "job", "source": f"job{rank}", "rank": rank, "pid": rank, "tid": 3}
+        for step, at in ((1, 0), (2, 1000)):
+            late, of_step = at + rank * wait_ns, {"scope": "cpu", "name": f"step {step}"}
+            rows["annotations"].append({**thread, **of_step, "start_ns": at, "dur_ns": 900})
+            rows["ops"].append({**thread, "name": "mm", "start_ns": at, "dur_ns": 80 + rank * wait_ns})
+            call = {"api": "runtime", "name": "cudaLaunchKernel", "start_ns": late + 10, "dur_ns": 5}
+            rows["api_calls"].append({**thread, **call, "correlation": at + 1})
+            of_rank = {"source": f"job{rank}", "run": "job", "pid": rank, "correlation": at + 1}
+            rows["kernels"].append(kernel(rank, late + 50, at + 800, **of_rank))
+    return build_store(folder, rows, trace_bytes=None)
+
+
+def answers_of_paths(store: Path, queries: Queries, scope: dict[str, Any] | None = None) -> list[object]:
+    """Return the answers of queries of paths, each by a new session."""
+    lab = Lab(store).scoped(**scope) if scope else Lab(store)
+    return [lab.query(name, **params).to_pylist() for name, params in queries]
+
+
+def test_kept_sums_of_paths_are_those_of_fresh_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a scope, of a step, or of other bins, a session computes them as ever."""
+    scopes: tuple[dict[str, Any], ...] = ({"steps": "2"}, {"within": "mm"}, {"from_": "100ns", "to": "700ns"})
+    in_scope = (KEPT_PATHS[1], KEPT_PATHS[3], KEPT_PATHS[5])
+    monkeypatch.setattr(shared_relations, "LEAST_KEPT_ROWS", 10**6)
+    store = job_of_paths(tmp_path / "lab", 100)
+    expected = answers_of_paths(store, (*KEPT_PATHS, *UNKEPT_PATHS))
+    expected_in_scope = [answers_of_paths(store, in_scope, scope) for scope in scopes]
+    assert all(expected)
+    assert all(map(all, expected_in_scope))
+    assert not (store / rollups.FOLDER).exists()
+    monkeypatch.setattr(shared_relations, "LEAST_KEPT_ROWS", LARGE)
+    assert answers_of_paths(store, (*KEPT_PATHS, *UNKEPT_PATHS)) == expected
+    assert [answers_of_paths(store, in_scope, scope) for scope in scopes] == expected_in_scope
+    monkeypatch.setattr(tables, "compute_paths", None)
+    monkeypatch.setattr(what_if, "compute_what_if", None)
+    assert answers_of_paths(store, KEPT_PATHS) == expected[: len(KEPT_PATHS)]
+    for each in (*UNKEPT_PATHS, ("what_if", {"factor": 0.25})):
+        with pytest.raises(TypeError):
+            answers_of_paths(store, (each,))
+
+
+def test_sums_of_paths_of_other_sources_replace_the_kept_ones(tmp_path: Path) -> None:
+    queries = (KEPT_PATHS[0], KEPT_PATHS[3], KEPT_PATHS[5])
+    before = answers_of_paths(job_of_paths(tmp_path / "lab", 100), queries)
+    kept = set((tmp_path / "lab").glob(f"{rollups.FOLDER}/*/*"))
+    after = answers_of_paths(job_of_paths(tmp_path / "lab", 300), queries)
+    replaced = set((tmp_path / "lab").glob(f"{rollups.FOLDER}/*/*"))
+    assert after == answers_of_paths(job_of_paths(tmp_path / "fresh", 300), queries)
+    assert before != after
+    assert len(replaced) == len(kept)
+    assert not replaced & kept
+
+
+def test_sums_of_paths_are_kept_where_sql_names_them(tmp_path: Path, computed: list[str]) -> None:
+    lab = Lab(job_of_paths(tmp_path / "lab", 100))
+    text = "select sum(dur_ns)::bigint as dur_ns, max(window_ns) as window_ns from path_times"
+    assert lab.sql(text).to_pylist() == lab.sql(text).to_pylist() == [{"dur_ns": 1900, "window_ns": 1900}]
+    assert computed.count("path_times") == 1
+
+
+def test_answers_of_the_last_changes_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(computed_tables, "_MOST_KEPT", 3)
+    lab = Lab(job_of_paths(tmp_path / "lab", 100))
+    compute, factors = what_if.compute_what_if, []
+    monkeypatch.setattr(
+        what_if, "compute_what_if", lambda *given: factors.append(given[1]["factor"]) or compute(*given)
+    )
+    for factor in (0.1, 0.2, 0.3, 0.4, 0.4, 0.3, 0.2, 0.1):
+        lab.query("what_if", factor=factor)
+    assert factors == [0.1, 0.2, 0.3, 0.4, 0.1]
+    assert len(list((tmp_path / "lab").glob(f"{rollups.FOLDER}/*/*/what_if_runs.parquet"))) == 3
 
 
 def test_causes_are_kept_for_the_usual_parameters_alone(tmp_path: Path, computed: list[str]) -> None:

@@ -35,7 +35,7 @@ def test_queries_compute_no_relation_that_the_ingest_has_kept(tmp_path: Path, mo
     report = pipeline.ingest(RANKS, tmp_path / "matched", run="job")
     assert report.matched_runs == ("job",)
     assert pipeline.ingest(RANKS, tmp_path / "later", run="job", match=False).matched_runs == ()
-    questions = ("stragglers", "straggler_causes", "critical_path")
+    questions = ("stragglers", "straggler_causes", "critical_path_rows")
     later = {name: answer(tmp_path / "later", name) for name in questions}
 
     def compute(*args: object) -> None:

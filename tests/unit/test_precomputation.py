@@ -22,6 +22,9 @@ QUERIES = (
     "fleet_summary",
     "timeline",
     "nccl_share",
+    "critical_path",
+    "critical_path_timeline",
+    "what_if",
 )
 
 
@@ -64,7 +67,7 @@ def test_what_queries_keep_of_large_runs_is_computed_once(store: Path, monkeypat
         raise AssertionError("is computed again")
 
     monkeypatch.setattr(shared_relations, "_compute", compute)
-    monkeypatch.setattr(computed_tables, "compute_tables", compute)
+    monkeypatch.setattr(computed_tables, "_import_function", compute)
     assert answers(store) == expected
 
 

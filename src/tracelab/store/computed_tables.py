@@ -38,6 +38,8 @@ _BATCH_ROWS = 122_880
 """As many as a row group of DuckDB has."""
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 _READERS = 2
+_MOST_KEPT = 24
+"""For so many values of its parameters, the last ones, the tables of a computation are kept."""
 _COMPUTING = threading.RLock()
 """Held where a session computes tables: cursors of several threads may want the same rows."""
 _CHECK_AGAIN_S = 0.05
@@ -138,7 +140,14 @@ def _store_once(
 def compute_tables(
     con: duckdb.DuckDBPyConnection, computation: computations.Computation, run: str | None, params: Params
 ) -> Mapping[str, pa.Table]:
-    """Compute the tables of one run, or of all of a session. Raises TracelabError where memory does not suffice."""
+    """Return the tables of one run, or of all of a session, from the store where it keeps them, else computed.
+
+    Raises TracelabError where memory does not suffice.
+    """
+    segment = _find_kept(con, computation, run, params)
+    kept = segment.read() if segment is not None else None
+    if kept is not None:
+        return kept
     budget = _MemoryBudget(con, computation, run)
     compute: Compute = _import_function(computation.function)
     if computation.scope_relations and session.scoped_tables(con) is not None:
@@ -148,7 +157,22 @@ def compute_tables(
         writing = other_core.submit(write)
         tables = compute(relations, params, execution.check_interrupted)
         writing.result()
-        return tables
+    if segment is not None and tables and budget.rows >= shared_relations.LEAST_KEPT_ROWS:
+        segment.write(tables, _MOST_KEPT)
+    return tables
+
+
+def _find_kept(
+    con: duckdb.DuckDBPyConnection, computation: computations.Computation, run: str | None, params: Params
+) -> kept_relations.KeptSegment | None:
+    """Return where the store keeps the tables of a computation for these parameters; None where it does not."""
+    if not computation.kept_by_params or run is None or execution.has_few_rows(con):
+        return None
+    kept = kept_relations.open_kept(con)
+    if kept is None or run not in kept.keys:
+        return None
+    texts = [repr(sorted(params.items())), *shared_relations.texts_of(computation)]
+    return kept.find_segment(computation.function, texts, run)
 
 
 def condensed_computations() -> list[computations.Computation]:
@@ -224,6 +248,11 @@ class _MemoryBudget:
         self._what = f"{' and '.join(table.name for table in computation.tables)}{of_run}"
         self._rows = 0
         self._counting = threading.Lock()
+
+    @property
+    def rows(self) -> int:
+        """Return how many rows were counted."""
+        return self._rows
 
     def add(self, rows: int) -> None:
         """Count rows. Raises TracelabError if they need more memory than the session may use."""

@@ -63,13 +63,22 @@ class KeptSegment:
             return None
         return tables or None
 
-    def write(self, tables: Mapping[str, pa.Table]) -> None:
-        """Keep tables in place of older ones of the run."""
-        older = (each.folder for each in rollups.list_segments(self.folder.parent) if self.run in each.keys)
-        for folder in {self.folder, *older}:  # this one is there where it cannot be read
+    def write(self, tables: Mapping[str, pa.Table], most: int = 1) -> None:
+        """Keep tables in place of older ones of the run; of the same sources `most` at once, the last ones."""
+        older = [each for each in rollups.list_segments(self.folder.parent) if self.run in each.keys]
+        current = sorted((each.folder for each in older if each.keys[self.run] == self.key), key=_written_at)
+        remaining = set(current[max(0, len(current) - most + 1) :]) - {self.folder}
+        for folder in {self.folder, *(each.folder for each in older)} - remaining:  # this one may be unreadable
             rollups.discard_segment(folder)
         rollups.write_segment(self.folder, dict(tables), {self.run: self.key})
         return_freed_memory()
+
+
+def _written_at(folder: Path) -> float:
+    try:
+        return folder.stat().st_mtime
+    except OSError:  # removed since
+        return 0
 
 
 def open_kept(con: duckdb.DuckDBPyConnection, *, of_whole: bool = False) -> KeptRelations | None:

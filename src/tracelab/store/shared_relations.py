@@ -337,10 +337,13 @@ def _encode_texts(rows: pa.Table) -> pa.Table:
 def _texts(name: str) -> list[str]:
     """Return all that the rows of a relation follow from, beside macros and sources."""
     texts = [f"{_definitions()[each]}{_values(each) or ''}" for each in named(name)]
-    for computation in required_computations(name):
-        relations = list(computation.texts.values())
-        texts += [*relations, *definitions("\n".join(relations)), computations.hash_code(computation.function)]
-    return texts
+    return [*texts, *(text for each in required_computations(name) for text in texts_of(each))]
+
+
+def texts_of(computation: computations.Computation) -> list[str]:
+    """Return all that the tables of a computation follow from, beside parameters, macros and sources."""
+    relations = list(computation.texts.values())
+    return [*relations, *definitions("\n".join(relations)), computations.hash_code(computation.function)]
 
 
 def _table(name: str, part: _Part) -> str:
