@@ -31,7 +31,9 @@ QUERIES = (
 @pytest.fixture(autouse=True)
 def _few_queries_of_four_rows_or_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_relations, "LEAST_KEPT_ROWS", LARGE)
-    few = {name: library.find(name) for name in (*QUERIES, "kernel_summary")}
+    few = {
+        name: library.find(name) for name in (*QUERIES, "kernel_summary", "critical_path_rows")
+    }  # the last two keep nothing
     monkeypatch.setattr(library, "library", lambda: few)
 
 

@@ -32,7 +32,7 @@ def precompute(store: Path, run: str | None = None) -> Iterator[PrecomputedRun]:
     for name in large:
         answered, failures = [], {}
         for query in library.library().values():
-            if shared_relations.names_computed(query.sql):
+            if shared_relations.keeps_sums(query.sql):
                 try:
                     if _answer(store, query, name):
                         answered.append(query.name)

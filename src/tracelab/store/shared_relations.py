@@ -59,6 +59,13 @@ def names_computed(text: str) -> bool:
     return bool(named_computations(text)) or not words_of(text).isdisjoint(_definitions())
 
 
+def keeps_sums(text: str) -> bool:
+    """Return whether a query with this text keeps something that its next answer is read from, of a large run."""
+    return not words_of(text).isdisjoint(_definitions()) or any(
+        each.kept or each.kept_by_params for each in named_computations(text)
+    )
+
+
 def named_computations(text: str) -> list[computations.Computation]:
     """Return the computations whose tables a SQL text names, in any case."""
     words = words_of(text)
