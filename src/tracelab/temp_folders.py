@@ -48,6 +48,18 @@ def new_path(purpose: str) -> Path:
     return process_folder() / f"{purpose}-{next(_numbers)}"
 
 
+def has_path(path: Path) -> bool:
+    """Return whether a path is in this process's folder."""
+    return any(path.is_relative_to(folder) for folder in _created)
+
+
+def describe_error(error: OSError) -> str:
+    """Describe why a temporary file cannot be written, with the folder and what to do."""
+    folder = tempfile.tempdir or "TMPDIR"  # none where no folder can be written to
+    problem = os.strerror(error.errno) if error.errno else str(error)
+    return f"{folder}: no temporary file can be written ({problem}); free space, or set TMPDIR to another folder"
+
+
 def _create_locked() -> Path:
     """Create a folder with a lock that holds until the process ends, however that happens.
 

@@ -4,11 +4,15 @@ It checks conditional puts, and lists what was put at once. It shows neither lat
 connections, nor credentials that expire, and nothing of Google's and Azure's services.
 """
 
+import errno
+import functools
 import http.server
 import os
+import resource
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.request
@@ -24,9 +28,10 @@ from click.testing import CliRunner
 
 import tracelab
 from tests.traces import write_trace
-from tracelab import doctor
+from tracelab import doctor, temp_folders
 from tracelab.cli import main
 from tracelab.errors import NoDataError, StoreError, TracelabError, UsageError
+from tracelab.ingest import run_grouping
 from tracelab.ingest.pipeline import ingest
 from tracelab.sql import sandbox
 from tracelab.store import buckets, compaction, remote, rollups, session
@@ -173,6 +178,46 @@ def test_a_store_at_a_url_is_ingested_into_queried_and_checked(url: str, job: Pa
     assert lab.sql("select count(*) as n from kernels").arrow()["n"].to_pylist() == [3 + 4 + 5]
     assert "damaged_file" not in doctor.examine_store(session.open_store(url), None)["code"].to_pylist()
     assert kernels(url) == ALL
+
+
+def test_a_file_that_vanishes_does_not_stop_the_ingest_there(
+    url: str, job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assign = run_grouping.assign_runs
+
+    def assign_and_delete(*arguments: Any) -> Any:
+        assignments = assign(*arguments)
+        (job / "rank1.json").unlink()
+        return assignments
+
+    monkeypatch.setattr(run_grouping, "assign_runs", assign_and_delete)
+    done = CliRunner().invoke(main, ["ingest", str(job), "--store", url])
+    assert (done.exit_code, f"{job}/rank1.json: No such file or directory" in done.stderr) == (1, True), done.output
+    assert kernels(url) == [("job", 0, 3), ("job", 2, 5)]
+
+
+def test_a_full_disk_for_temporary_files_is_one_sentence_there(
+    url: str, job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A limit on the size of files stops writing as a full disk does."""
+    ingest([job / "rank0.json"], url)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64, limits[1]))
+    try:
+        done = CliRunner().invoke(main, ["ingest", str(job), "--run", "job", "--store", url])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    problem = "no temporary file can be written (File too large); free space, or set TMPDIR to another folder"
+    assert (done.exit_code, done.stderr) == (1, f"tracelab: {tempfile.gettempdir()}: {problem}; stored files stay\n")
+    monkeypatch.setattr(temp_folders, "process_folder", functools.cache(temp_folders._create_locked))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_get_default_tempdir", no_folder)
+    done = CliRunner().invoke(main, ["ingest", str(job), "--store", url])
+    assert (done.exit_code, done.stderr.partition(": no temp")[0]) == (1, "tracelab: TMPDIR"), done.output
+
+
+def no_folder() -> str:
+    raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
 
 
 def test_the_sandbox_of_sql_holds_there(url: str, job: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Literal
 import duckdb
 import pyarrow as pa
 
+from tracelab import temp_folders
 from tracelab.errors import (
     ChangedSourceError,
     NotProfilerDataError,
@@ -260,22 +261,34 @@ def _release_damaged_parts(
 
 
 @contextmanager
-def _explain_store_errors(store: Path | str) -> Iterator[None]:
+def _explain_store_errors(address: Path | str) -> Iterator[None]:
     """Replace an OSError by a StoreError with the remedy, or by a SourceError if it is about another file."""
     try:
         yield
     except OSError as error:
-        if isinstance(store, str):
-            raise
-        if error.errno in _DISK_LIMITS:
-            raise StoreError(f"{store}: {_DISK_LIMITS[error.errno]} and ingest again; stored files stay") from error
-        path = Path(error.filename or store)
-        if not (path.is_relative_to(store) or store.is_relative_to(path)):
-            raise SourceError(path, error.strerror or str(error)) from error
-        place = "" if path == store else f"{escape_path(path)}: "
-        raise StoreError(
-            f"{store}: cannot be used as a store ({place}{error.strerror or error}); choose another --store"
-        ) from error
+        if isinstance(address, str):
+            raise _explain_url_error(error, address) from error
+        raise _explain_disk_error(error, address) from error
+
+
+def _explain_disk_error(error: OSError, store: Path) -> TracelabError:
+    if error.errno in _DISK_LIMITS:
+        return StoreError(f"{store}: {_DISK_LIMITS[error.errno]} and ingest again; stored files stay")
+    path = Path(error.filename or store)
+    if not (path.is_relative_to(store) or store.is_relative_to(path)):
+        return SourceError(path, error.strerror or str(error))
+    place = "" if path == store else f"{escape_path(path)}: "
+    return StoreError(f"{store}: cannot be used as a store ({place}{error.strerror or error}); choose another --store")
+
+
+def _explain_url_error(error: OSError, url: str) -> TracelabError:
+    """Explain an error of an object, which has no number, of a temporary file, or of a source."""
+    if error.errno is None:
+        return StoreError(f"{url}: {str(error).splitlines()[0]}; ingest again, stored files stay")
+    path = Path(error.filename or "")
+    if error.filename is None or error.errno in _DISK_LIMITS or temp_folders.has_path(path):
+        return StoreError(f"{temp_folders.describe_error(error)}; stored files stay")
+    return SourceError(path, error.strerror or str(error))
 
 
 def _refused_result(item: Refused) -> FileResult:
@@ -458,7 +471,7 @@ def _store_alone(
     except SourceError as error:
         return changed(failed, message=str(error))
     except OSError as error:
-        if _concerns_store(error, store.address):
+        if _concerns_store(error, store):
             raise
         return changed(failed, message=f"{escape_path(path)}: {error.strerror or error}")
     except (ReaderBugError, duckdb.Error, pa.ArrowException) as error:
@@ -492,9 +505,11 @@ def _store_latest(
     return _store_latest(latest, store, workers, replace=replace, progress=progress, reads=reads - 1)
 
 
-def _concerns_store(error: OSError, store: Path | str) -> bool:
-    """Whether the error is about the store, not about the file that is read."""
-    return isinstance(store, str) or error.errno in _DISK_LIMITS or Path(error.filename or "").is_relative_to(store)
+def _concerns_store(error: OSError, store: Store) -> bool:
+    """Whether the error is about the store, not about the file that is read. One of an object has no number."""
+    if error.errno is None or error.errno in _DISK_LIMITS:
+        return True
+    return Path(error.filename or "").is_relative_to(store.disk_folder)
 
 
 def _reader_bug_message(candidate: Candidate, error: Exception) -> str:

@@ -61,11 +61,15 @@ class Store:
             if self._snapshot is None or snapshot.number >= self._snapshot.number:
                 self._snapshot = snapshot.copy()
 
+    @property
+    def disk_folder(self) -> Path:
+        """The folder that writers stage files in: the store's own, or for a URL a temporary one of this process."""
+        return self.address if isinstance(self.address, Path) else temp_folders.process_folder()
+
     @contextmanager
     def staging_folder(self) -> Iterator[Path]:
-        """Create a folder for what one writer writes, and remove it at the end: that of a URL is a temporary one."""
-        place = self.address if isinstance(self.address, Path) else temp_folders.process_folder()
-        with store_files.staging_folder(place) as folder:
+        """Create a folder for what one writer writes, and remove it at the end."""
+        with store_files.staging_folder(self.disk_folder) as folder:
             yield folder
 
 
