@@ -201,6 +201,27 @@ def test_readers_and_writers_go_on_while_a_run_is_compacted(store: Path, job: Pa
     assert (counts, verified(store)) == ([[expected]] * 8, [])
 
 
+def test_a_session_from_before_reads_its_files_until_the_last_run_is_compacted(
+    store: Path, job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_trace(job.parent / "again.json", kernels=3)
+    ingest([job.parent / "again.json"], store, run="other")
+    merge, counts = compaction._merge, []
+
+    def merge_and_read(*arguments: object) -> bool:
+        merged = merge(*arguments)  # type: ignore[arg-type]
+        counts.append((merged, con.execute("select count(*) from kernels").fetchone()))
+        return merged
+
+    monkeypatch.setattr(compaction, "_merge", merge_and_read)
+    with session.connect(store) as con:
+        kernels = sum(30 + rank for rank in range(RANKS)) + 7 + 3
+        assert [each.run for each in compaction.compact(store)] == ["job", "other"]
+    assert counts == [(True, (kernels,)), (True, (kernels,))]
+    assert verified(store) == []
+    assert len(list(store.glob("kernels/run=*/*.parquet"))) == len(("job", "other"))
+
+
 def test_a_file_that_is_replaced_while_damage_is_looked_for_is_no_damage(
     store: Path, job: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

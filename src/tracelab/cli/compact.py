@@ -32,7 +32,8 @@ def command(store: Path | str | None, run: str | None, *, precompute: bool) -> N
     """Make few large files of the many small ones that many ingests left, and fold the log of the store.
 
     Of the files of a run one a table remains, sorted by rank and time; traces whose files take over 64 MB stay as they
-    are. Readers and writers go on meanwhile. Ingesting a trace again does nothing, as before.
+    are. Readers and writers go on meanwhile; the small files are deleted at the end, and a command that still reads
+    them then asks you to run it again. Ingesting a trace again does nothing, as before.
 
     Of runs with 50,000 rows of GPU activity, ops or API calls, or more, a store keeps what the first answer of a query
     computes. With --precompute all of that is computed now, which takes some 20 seconds for each million kernels. A

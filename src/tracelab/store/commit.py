@@ -150,15 +150,17 @@ Decide: TypeAlias = Callable[[Snapshot], "tuple[list[StagedPart], list[Part]] | 
 """Returns the parts to add and those to remove, for what a store holds; None where there is nothing to do."""
 
 
-def transact(store: Store, staging: Path, decide: Decide) -> Snapshot | None:
+def transact(store: Store, staging: Path, decide: Decide, *, keeps_files: bool = False) -> Snapshot | None:
     """Add and remove parts in one commit, as `decide` returns them; return what the store holds then.
 
     `decide` is called again where another commit comes first. What is placed without a commit, and what is removed by
-    one, is deleted at the end, or by the next ingest if this process dies.
+    one, is deleted at the end, or by the next ingest if this process dies. With `keeps_files`, what is removed is left
+    to `delete_removed`; until then, keep the staging folder.
     """
     files = store.files
     noted: dict[PartKey, list[str]] = {}
     placed: set[PartKey] = set()
+    removed: set[PartKey] = set()
     committed: Snapshot | None = None
 
     def place(snapshot: Snapshot) -> Change | None:
@@ -167,6 +169,7 @@ def transact(store: Store, staging: Path, decide: Decide) -> Snapshot | None:
             return None
         adds, removes = decided
         noted.update({each.part.key: each.part.keys for each in adds})
+        removed.update(part.key for part in removes)
         noted.update({part.key: [part.key_of(table) for table in schema.BY_NAME] for part in removes})
         store_files.note_placed(staging, [(*key, keys) for key, keys in noted.items()])
         for each in adds:
@@ -178,12 +181,20 @@ def transact(store: Store, staging: Path, decide: Decide) -> Snapshot | None:
     try:
         committed = commit_log.append(files, staging, store.snapshot(), place)
     finally:
-        if noted:
-            _delete_unless_held(files, noted, committed or commit_log.read_snapshot(files))
+        deleted = {key: keys for key, keys in noted.items() if not (keeps_files and key in removed)}
+        if deleted:
+            _delete_unless_held(files, deleted, committed or commit_log.read_snapshot(files))
     if committed is not None:
         fold_commits(files, staging, committed)
         store.adopt(committed)
     return committed
+
+
+def delete_removed(store: Store, keys: Collection[PartKey]) -> None:
+    """Delete the files of removed parts, but for those that the store lists again."""
+    if keys:
+        noted = {key: [commit_log.table_key(table, *key) for table in schema.BY_NAME] for key in keys}
+        _delete_unless_held(store.files, noted, commit_log.read_snapshot(store.files))
 
 
 def remove_part(store: Store, staging: Path, key: PartKey) -> None:

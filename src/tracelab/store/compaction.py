@@ -3,6 +3,7 @@
 import hashlib
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -51,22 +52,31 @@ class DroppedRun:
 def compact(address: Path | str, run: str | None = None) -> list[CompactedRun]:
     """Make one part of the small parts of each run, or of one, and fold the log; return the runs that changed.
 
-    Rows are sorted by rank and time. A run whose parts another process replaces meanwhile stays as it is.
+    Rows are sorted by rank and time. A run whose parts another process replaces meanwhile stays as it is. What was
+    merged is deleted at the end, so that a session that was opened before has its files until then.
     """
     store = Store(address)
-    snapshot = store.snapshot()
-    compacted = []
-    for name in sorted(snapshot.runs if run is None else {run}):
-        parts = [part for part in snapshot.parts.values() if part.run == name]
-        merged = sum(_merge(store, group) for group in _group_parts(parts))
-        if merged:
-            now = [part for part in store.snapshot().parts.values() if part.run == name]
-            files = (sum(len(part.tables) for part in each) for each in (parts, now))
-            compacted.append(CompactedRun(name, len(parts), next(files), len(now), next(files)))
+    merged: set[PartKey] = set()
+    with ExitStack() as stagings:  # each notes which files it leaves, for the case that this process dies
+        try:
+            compacted = list(_compact_runs(store, run, stagings, merged))
+        finally:
+            commit.delete_removed(store, merged)
     with store.staging_folder() as staging:
         commit.fold_commits(store.files, staging, store.snapshot(), most=1)
     _delete_unlisted(store)
     return compacted
+
+
+def _compact_runs(store: Store, run: str | None, stagings: ExitStack, merged: set[PartKey]) -> Iterator[CompactedRun]:
+    """Compact runs; yield those that changed, and add the parts that were merged."""
+    snapshot = store.snapshot()
+    for name in sorted(snapshot.runs if run is None else {run}):
+        parts = [part for part in snapshot.parts.values() if part.run == name]
+        if sum(_merge(store, group, stagings, merged) for group in _group_parts(parts)):
+            now = [part for part in store.snapshot().parts.values() if part.run == name]
+            files = (sum(len(part.tables) for part in each) for each in (parts, now))
+            yield CompactedRun(name, len(parts), next(files), len(now), next(files))
 
 
 def list_runs(address: Path | str, run: str | None, before_s: float | None) -> list[DroppedRun]:
@@ -130,21 +140,24 @@ def _least_rank(part: Part) -> tuple[int, str]:
     return min(ranks, default=-1), part.name
 
 
-def _merge(store: Store, parts: Sequence[Part]) -> bool:
-    """Replace parts by one with their rows; return whether they were all still there."""
+def _merge(store: Store, parts: Sequence[Part], stagings: ExitStack, merged: set[PartKey]) -> bool:
+    """Replace parts by one with their rows, and add them to `merged`; return whether they were all still there."""
     if len(parts) < 2:  # noqa: PLR2004
         return False
     keys = {part.key for part in parts}
-    with store.staging_folder() as staging:
-        try:
-            merged = _stage_merged(store, staging, parts)
-        except FileNotFoundError:  # replaced meanwhile, or missing, which each opening reports
-            return False
+    staging = stagings.enter_context(store.staging_folder())
+    try:
+        whole = _stage_merged(store, staging, parts)
+    except FileNotFoundError:  # replaced meanwhile, or missing, which each opening reports
+        return False
 
-        def decide(snapshot: Snapshot) -> tuple[list[StagedPart], list[Part]] | None:
-            return ([merged], list(parts)) if keys <= snapshot.parts.keys() else None
+    def decide(snapshot: Snapshot) -> tuple[list[StagedPart], list[Part]] | None:
+        return ([whole], list(parts)) if keys <= snapshot.parts.keys() else None
 
-        return commit.transact(store, staging, decide) is not None
+    is_merged = commit.transact(store, staging, decide, keeps_files=True) is not None
+    if is_merged:
+        merged |= keys
+    return is_merged
 
 
 def _stage_merged(store: Store, staging: Path, parts: Sequence[Part]) -> StagedPart:
