@@ -355,12 +355,16 @@ class Lab:
         """
         from tracelab.collect.folder_lock import find_locks
         from tracelab.ingest import pipeline
+        from tracelab.store import remote
+        from tracelab.store.files import find_address, is_copy
 
         if locks := find_locks(paths):
             from tracelab.collect.killed_run import finish_killed_runs
 
             list(finish_killed_runs(locks))
-        stored = pipeline.ingest(paths, self.store, run=run, replace=replace, match=match)
+        stored = pipeline.ingest(paths, find_address(self.store), run=run, replace=replace, match=match)
+        if is_copy(self.store):
+            remote.refresh(self.store)
         rows = [
             {"path": str(file.path), "status": file.status, "run": file.run, "message": file.message}
             for file in stored.files

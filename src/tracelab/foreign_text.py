@@ -30,7 +30,7 @@ def escape_lines(text: str) -> str:
     )
 
 
-def escape_path(path: Path) -> str:
+def escape_path(path: Path | str) -> str:
     """Return the path, or the URL, as text that can be stored and printed; its name may be any bytes."""
     text = escape_controls(os.fsencode(path).decode(errors="backslashreplace"))
     match = _URL_PATH.match(text)

@@ -34,7 +34,7 @@ from tracelab.errors import NoDataError, StoreError, TracelabError, UsageError
 from tracelab.ingest import run_grouping
 from tracelab.ingest.pipeline import ingest
 from tracelab.sql import sandbox
-from tracelab.store import buckets, compaction, remote, rollups, session
+from tracelab.store import buckets, compaction, integrity, remote, rollups, session
 from tracelab.store.commit import Staged, Store, commit
 
 obstore = pytest.importorskip("obstore")
@@ -218,6 +218,27 @@ def test_a_full_disk_for_temporary_files_is_one_sentence_there(
 
 def no_folder() -> str:
     raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+
+def test_commands_and_messages_name_the_url(url: str, job: Path) -> None:
+    ingest([job], url, match=False)
+    for words in (["summary"], ["summary", "--format", "json"], ["report", "-o", "-"], ["doctor", "--format", "json"]):
+        done = CliRunner().invoke(main, [*words, "--store", url])
+        assert (done.exit_code, "/store-" in done.stdout) == (0, False), done.output
+        assert f"--store {url}" in done.stdout or words[0] == "doctor"
+    done = CliRunner().invoke(main, ["sql", "--init", "--store", url])
+    problem = "is at a URL, and views would name temporary copies of its files; copy it to a folder, and name that"
+    assert (done.exit_code, done.stderr) == (2, f"tracelab: --init: the store {url} {problem}\n")
+    changed = integrity.StoreChangedError(session.open_store(url))
+    assert str(changed).startswith(f"{url}: files were replaced")
+
+
+def test_the_client_ingests_into_the_store_there(url: str, job: Path) -> None:
+    ingest([job / "rank0.json"], url, run="job")
+    lab = tracelab.open(url)
+    assert lab.ingest(job, run="job").arrow()["status"].to_pylist() == ["unchanged", "stored", "stored"]
+    assert kernels(url) == ALL
+    assert lab.sql("select count(*) as n from kernels").to_pylist() == [{"n": 3 + 4 + 5}]
 
 
 def test_the_sandbox_of_sql_holds_there(url: str, job: Path) -> None:

@@ -12,6 +12,7 @@ from tracelab.cli.output import Output
 from tracelab.cli.query import take_scope
 from tracelab.errors import UsageError
 from tracelab.foreign_text import escape_path, print_exact, print_lines
+from tracelab.store.files import find_address, is_copy
 
 if TYPE_CHECKING:
     from tracelab.client import Lab
@@ -64,6 +65,11 @@ def command(
 
         if statement is not None:
             raise UsageError("--init takes no statement")
+        if is_copy(lab.store):
+            problem = "is at a URL, and views would name temporary copies of its files"
+            raise UsageError(
+                f"--init: the store {find_address(lab.store)} {problem}; copy it to a folder, and name that"
+            )
         print_exact(session.init_sql(lab.store, alignment, _choose_rows(lab)))
         return
     if statement is None and sys.stdin.isatty() and sys.stdout.isatty():
@@ -93,7 +99,10 @@ def _start_shell(lab: "Lab") -> None:
         lab.store, memory_limit=lab.memory_limit, alignment=lab.alignment(), mask=_choose_rows(lab)
     ) as con:
         prompt, names = terminal.create_prompt(con, terminal.open_history())
-        print_lines(f"tracelab {__version__}, the store {escape_path(lab.store)}; .help lists the commands", err=True)
+        print_lines(
+            f"tracelab {__version__}, the store {escape_path(find_address(lab.store))}; .help lists the commands",
+            err=True,
+        )
         run_shell(Shell(con, names.refresh, lab.timeout_s), lab.store, prompt.prompt)
 
 

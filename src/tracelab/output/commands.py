@@ -11,7 +11,7 @@ from tracelab import schema
 class StoreCommands:
     """Commands on one store; a `store` of None is the default one, which needs no option."""
 
-    store: Path | None = None
+    store: Path | str | None = None
     aligned: bool = False
     """Whether the times of all ranks are on one clock, which the commands then request, too."""
     scope_options: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class StoreCommands:
         return ("--whole",) if self.is_whole else ()
 
     def _render(self, *words: str) -> str:
-        is_default = self.store is None or self.store == schema.store_path(None)
+        is_default = self.store is None or self.store == schema.store_address(None)
         return shlex.join(["tracelab", *words, *(() if is_default else ("--store", str(self.store)))])
 
 

@@ -20,6 +20,7 @@ from tracelab.query.report_rules import Finding
 from tracelab.query.spec import Query, Value
 from tracelab.store import execution, integrity, session
 from tracelab.store.alignment import Alignment, measure
+from tracelab.store.files import find_address
 from tracelab.store.scope.program_start import (
     AFTER_START,
     ProgramStart,
@@ -86,7 +87,7 @@ class ReportSession:
         """Return the commands that read the same store with the same clocks and the same scope."""
         is_default = self.scope is None and self.mask is not None
         return StoreCommands(
-            self.store,
+            find_address(self.store),
             aligned=self.alignment is not None,
             scope_options=self.scope.options if self.scope else (),
             unscoped_queries=_unscoped_queries() if self.mask else frozenset(),

@@ -36,6 +36,11 @@ def is_copy(root: Path) -> bool:
     return (root / ORIGIN).exists()
 
 
+def find_address(root: Path) -> Path | str:
+    """Return the URL of the store that a folder is a copy of; of any other store the folder."""
+    return (root / ORIGIN).read_text() if is_copy(root) else root
+
+
 class StoreFiles(Protocol):
     """What a store needs of the place that it is in. `create` is atomic, and decides between writers."""
 

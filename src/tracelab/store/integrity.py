@@ -13,7 +13,7 @@ import duckdb
 from tracelab.errors import StoreError, TracelabError, UsageError
 from tracelab.store import commit_log
 from tracelab.store.commit_log import Part, Snapshot, open_snapshot, read_snapshot
-from tracelab.store.files import LocalFiles, is_copy
+from tracelab.store.files import LocalFiles, find_address, is_copy
 
 PERMISSION_DENIED = "cannot be read: permission denied; make the store's folders and files readable"
 _NO_FILE = re.compile("No files found|No such file")
@@ -28,7 +28,7 @@ class StoreChangedError(StoreError):
     """Files were replaced or removed while they were read."""
 
     def __init__(self, store: Path) -> None:
-        super().__init__(f"{store}: files were replaced while they were read; run the command again")
+        super().__init__(f"{find_address(store)}: files were replaced while they were read; run the command again")
 
 
 @contextmanager

@@ -137,13 +137,17 @@ def complete(folder: Path, keys: Iterable[str]) -> bool:
     missing = [key for key in keys if not (folder / key).exists()]
     if not missing:
         return True
-    url = (folder / ORIGIN).read_text()
     try:
-        _copy_objects(BucketFiles(url), folder, missing)
+        _copy_objects(BucketFiles((folder / ORIGIN).read_text()), folder, missing)
     except FileNotFoundError:
-        _copy_log(url, folder)
+        refresh(folder)
         return False
     return True
+
+
+def refresh(folder: Path) -> None:
+    """Copy what the log has had since into a folder made by `fetch`."""
+    _copy_log((folder / ORIGIN).read_text(), folder)
 
 
 def fetch_below(root: Path, folder: str, last: str) -> None:

@@ -20,7 +20,7 @@ from tracelab.errors import StoreError
 from tracelab.foreign_text import escape_path
 from tracelab.store.commit import hash_file
 from tracelab.store.commit_log import Part, PartKey, Snapshot, TableFile, read_snapshot
-from tracelab.store.files import LocalFiles, is_copy
+from tracelab.store.files import LocalFiles, find_address, is_copy
 from tracelab.store.integrity import PERMISSION_DENIED
 
 _DAMAGED_PAGE = re.compile(r"Failed to read file|corrupt|Parquet file|codec can't decode")
@@ -51,7 +51,8 @@ class FileProblem:
         """Return the command that stores the trace again."""
         trace = shlex.quote(self.trace) if self.trace else "TRACE"
         run = f" --run {self.run}" if self.names_run else ""
-        return f"tracelab ingest {trace} --store {shlex.quote(escape_path(store))}{run}"
+        place = shlex.quote(escape_path(find_address(store)))
+        return f"tracelab ingest {trace} --store {place}{run}"
 
 
 class DamagedStoreError(StoreError):
