@@ -8,7 +8,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import psutil
@@ -17,14 +18,28 @@ import pytest
 from tests.traces import write_trace
 from tests.unit.test_archives import tar
 from tracelab.errors import UsageError
-from tracelab.ingest import cluster, pipeline
+from tracelab.ingest import cluster, cluster_execution, pipeline
+from tracelab.ingest.batches import Unit
 from tracelab.ingest.cluster_execution import execute_on_worker
-from tracelab.ingest.pipeline import ingest
+from tracelab.ingest.pipeline import FileResult, ingest
 from tracelab.store import session
 
 pytest.importorskip("distributed")
 
 LARGE_KERNELS, SMALL = 40_000, 20
+
+
+class _Here(Executor):
+    """A worker in this process."""
+
+    def submit(self, function, /, *args, **kwargs):  # type: ignore[no-untyped-def]
+        """Execute at once."""
+        future: Future[object] = Future()
+        future.set_result(function(*args, **kwargs))
+        return future
+
+
+HERE = _Here()
 
 
 def kernels(store: Path) -> list[tuple[int, int, int]]:
@@ -178,6 +193,47 @@ def test_what_slurm_needs_is_named(tmp_path: Path, slurm: Path, job: Path, monke
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UsageError, match="needs sbatch, which is not on PATH"):
         ingest([job], tmp_path / "lab", cluster="slurm:1")
+
+
+def test_files_that_a_worker_stores_in_a_store_of_its_own_failed(
+    tmp_path: Path, job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker has other files at the path of the store where its machine does not mount the disk of the store."""
+    monkeypatch.setattr(cluster_execution, "open_executor", lambda spec: nullcontext((HERE, lambda: None)))
+    own = tmp_path / "own"
+    monkeypatch.setattr(
+        cluster_execution,
+        "execute_on_worker",
+        lambda unit, store, replace: execute_on_worker(unit, own, replace=replace),
+    )
+    results = {each.path.name: each for each in ingest([job], tmp_path / "lab", run="job", cluster="local:1").files}
+    assert results.pop("notes.txt").status == "not_profiler_data"
+    assert {each.status for each in results.values()} == {"failed"}
+    assert results["rank0.json"].message == (
+        f"{job}/rank0.json: its worker stored it in another store than {tmp_path}/lab; "
+        "choose a --store that all workers share"
+    )
+
+
+def test_a_trace_that_a_worker_cannot_see_names_the_worker(
+    tmp_path: Path, job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_execution, "open_executor", lambda spec: nullcontext((HERE, lambda: None)))
+    hidden = shutil.copytree(job, tmp_path / "hidden")
+
+    def execute_elsewhere(unit: Unit, store: Path, *, replace: bool) -> list[FileResult]:
+        hidden.rename(tmp_path / "unmounted")
+        try:
+            return execute_on_worker(unit, store, replace=replace)
+        finally:
+            (tmp_path / "unmounted").rename(hidden)
+
+    monkeypatch.setattr(cluster_execution, "execute_on_worker", execute_elsewhere)
+    results = ingest([hidden / "rank0.json"], tmp_path / "lab", run="job", cluster="local:1").files
+    assert [each.message for each in results] == [
+        f"{hidden}/rank0.json: the worker on {socket.gethostname()} cannot see it; "
+        "put the traces on a disk that all workers share, at the same path"
+    ]
 
 
 def test_a_worker_on_another_machine_unpacks_its_members_anew(

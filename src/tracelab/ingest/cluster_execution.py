@@ -1,5 +1,7 @@
 """Execute units on the workers of a Dask cluster, and collect the outcome for each file."""
 
+import os
+import socket
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future, as_completed
@@ -30,7 +32,10 @@ _LOST_SCHEDULER = "the connection to the Dask scheduler was lost; ingest again, 
 def execute_on_cluster(
     units: Sequence[Unit], store: Path | str, spec: str, *, replace: bool, progress: Progress | None
 ) -> list[FileResult]:
-    """Execute all units on the workers of a cluster. Where all workers that read a unit died, its files failed."""
+    """Execute all units on the workers of a cluster.
+
+    A file failed where all workers that read it died, and where its worker stored it in another store than this one.
+    """
     counter = ProgressCounter(progress, sum(map(count_bytes, units)), threading.Event())
     place = store.absolute() if isinstance(store, Path) else store
     results: list[FileResult] = []
@@ -66,19 +71,45 @@ def execute_on_cluster(
         finally:
             for future in futures:
                 future.cancel()
-    return results
+    return _fail_stored_elsewhere(results, store)
+
+
+def _fail_stored_elsewhere(results: Sequence[FileResult], store: Path | str) -> list[FileResult]:
+    """Fail files whose sources are not in the log of the store: the path of the store is another one for their worker.
+
+    The log is listed anew, since a network file system may report a missing commit as missing for a minute.
+    """
+    snapshot = Store(store).snapshot()
+
+    def check(result: FileResult) -> FileResult:
+        if result.source is None or snapshot.parts_with(result.source):
+            return result
+        problem = f"its worker stored it in another store than {store}; choose a --store that all workers share"
+        message = f"{escape_path(result.path)}: {problem}"
+        return FileResult(result.path, "failed", run=result.run, format=result.format, message=message)
+
+    return [check(result) for result in results]
 
 
 def execute_on_worker(unit: Unit, store: Path | str, *, replace: bool) -> list[FileResult]:
     """Execute a unit on a worker, which reports when it is done."""
     with copies_folder() as create_copies:
         restored = _restore_copies(unit, create_copies)
-        return execute(restored, Store(store), 1, replace=replace, progress=lambda _: None)
+        results = execute(restored, Store(store), 1, replace=replace, progress=lambda _: None)
+        return list(map(_explain_missing_file, results))
+
+
+def _explain_missing_file(result: FileResult) -> FileResult:
+    """Name the worker that cannot see a file, which the process that plans has read."""
+    if result.status != "failed" or os.access(result.path, os.F_OK):
+        return result
+    problem = f"the worker on {socket.gethostname()} cannot see it; put the traces on a disk that all workers share"
+    return changed(result, message=f"{escape_path(result.path)}: {problem}, at the same path")
 
 
 def _restore_copies(unit: Unit, create_copies: Callable[[], Path]) -> Unit:
     """Copy members and objects here if the copies are on another machine. Those that cannot be copied fail later."""
-    if all(item.candidate.path.exists() for item in unit):
+    if all(os.access(item.candidate.path, os.F_OK) for item in unit):
         return unit
     from tracelab.ingest.inputs import restore_copies
 
