@@ -124,3 +124,20 @@ def test_the_files_of_two_stores_are_not_mixed(store: Path, tmp_path: Path) -> N
     add_run(tmp_path / "other", "x")
     done = CliRunner().invoke(main, ["export", "--store", str(tmp_path / "other"), "--delta", str(tmp_path / "out")])
     assert (done.exit_code, "has the files of another store" in done.stderr) == (2, True)
+
+
+def test_the_tables_of_a_store_are_not_put_into_another_store(store: Path, tmp_path: Path) -> None:
+    add_run(tmp_path / "other", "x")
+    done = CliRunner().invoke(main, ["export", "--store", str(store), "--delta", str(tmp_path / "other")])
+    assert (done.exit_code, "other: this is a store other than" in done.stderr) == (2, True)
+    assert not list((tmp_path / "other").glob("*/_delta_log"))
+
+
+def test_a_place_that_cannot_be_written_is_named_in_one_sentence(store: Path, tmp_path: Path) -> None:
+    pytest.importorskip("deltalake")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "kernels").write_text("")
+    done = CliRunner().invoke(main, ["export", "--store", str(store), "--delta", str(tmp_path / "out")])
+    assert done.exit_code == 1
+    (sentence,) = done.stderr.splitlines()
+    assert f"{tmp_path / 'out' / 'kernels'}: the Delta log cannot be written: " in sentence

@@ -1,5 +1,6 @@
 """`tracelab compact` and `drop`: fewer files with the same rows, or no rows of a run, also if killed at any moment."""
 
+import errno
 import random
 import signal
 import subprocess
@@ -21,7 +22,7 @@ from tracelab.cli import main
 from tracelab.client import Lab
 from tracelab.errors import NoDataError
 from tracelab.ingest.pipeline import ingest
-from tracelab.store import commit_log, compaction, session, verification
+from tracelab.store import commit, commit_log, compaction, session, verification
 from tracelab.store.files import LocalFiles
 from tracelab.store.verification import DamagedStoreError
 
@@ -174,6 +175,19 @@ def test_the_commands_print_what_they_do(store: Path) -> None:
     assert run("drop", "--run", "jbo") == (3, "tracelab: the store has no run 'jbo'; nearest: job\n")
     assert run("drop")[1].endswith("name what to remove: --run NAME or --older-than AGE, one of the two\n")
     assert run("drop", "--older-than", "3x")[1].endswith("'3x' is not an age; write 90d, 12h or 4w\n")
+
+
+@pytest.mark.parametrize("command", [["compact"], ["drop", "--run", "job"]])
+def test_a_store_that_cannot_be_written_is_named_in_one_sentence(
+    store: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(store / ".staging"))
+
+    monkeypatch.setattr(commit, "transact", fail)
+    done = CliRunner().invoke(main, [*command, "--store", str(store)])
+    remedy = "make its disk writable, or choose another place"
+    assert (done.exit_code, done.stderr) == (1, f"tracelab: {store}/.staging: Read-only file system; {remedy}\n")
 
 
 def test_an_empty_store_has_nothing_to_compact(tmp_path: Path) -> None:

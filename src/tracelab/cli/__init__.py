@@ -19,7 +19,7 @@ import click
 
 from tracelab import __version__
 from tracelab.errors import TracelabError, is_interrupt, suggest_name, wants_tracebacks
-from tracelab.foreign_text import escape_lines, print_lines
+from tracelab.foreign_text import escape_lines, escape_path, print_lines
 from tracelab.interrupts import INTERRUPTED, exit_interrupted
 from tracelab.temp_folders import delete_process_folder
 
@@ -47,6 +47,14 @@ _OF_GROUPS = {"run": "collect run", "record": "collect run", "train": "collect t
 
 _MIN_OBJECTS_TO_COLLECT = 50_000
 """Imports create a hundred thousand objects and no garbage; by default Python would search for some 150 times."""
+
+_REMEDIES = {
+    errno.EACCES: "make it readable and writable, or choose another place",
+    errno.EROFS: "make its disk writable, or choose another place",
+    errno.ENOSPC: "free space on its disk, and run the command again",
+    errno.EDQUOT: "free space in the quota of its disk, and run the command again",
+}
+"""What to do about an error of a file that a command does not explain itself."""
 
 _EPILOG = """\b
 Examples:
@@ -238,10 +246,11 @@ class CommandLine(LazyGroup):
         except click.ClickException as error:  # its message may quote a file name
             error.message = escape_lines(error.message)  # type: ignore[misc]  # click declares it final for subclasses
             raise
-        except ModuleNotFoundError as error:  # a bare checkout, in which only `collect` works
-            if error.name is None or error.name.partition(".")[0] == "tracelab":
+        except (OSError, ModuleNotFoundError) as error:
+            problem = _explain_file_error(error) if isinstance(error, OSError) else _explain_missing_package(error)
+            if problem is None:
                 raise
-            raise ExpectedError(_missing_package_error(error.name)) from error
+            raise ExpectedError(TracelabError(problem)) from error
         except (KeyboardInterrupt, RuntimeError) as error:
             if not is_interrupt(error):
                 raise
@@ -249,9 +258,18 @@ class CommandLine(LazyGroup):
             ctx.exit(INTERRUPTED)
 
 
-def _missing_package_error(module: str) -> TracelabError:
-    package = module.partition(".")[0].replace("_", "-")
-    return TracelabError(f"{package} is not installed, but this command needs it; run `pip install .` in the checkout")
+def _explain_file_error(error: OSError) -> str | None:
+    if error.errno not in _REMEDIES or error.filename is None:
+        return None
+    return f"{escape_path(Path(error.filename))}: {error.strerror}; {_REMEDIES[error.errno]}"
+
+
+def _explain_missing_package(error: ModuleNotFoundError) -> str | None:
+    """Explain what is missing in a bare checkout, in which only `collect` works."""
+    if error.name is None or error.name.partition(".")[0] == "tracelab":
+        return None
+    package = error.name.partition(".")[0].replace("_", "-")
+    return f"{package} is not installed, but this command needs it; run `pip install .` in the checkout"
 
 
 @click.group(

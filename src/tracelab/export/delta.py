@@ -6,13 +6,14 @@ are beside its files.
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from tracelab import schema
-from tracelab.errors import UsageError
+from tracelab.errors import StoreError, UsageError
 from tracelab.export.committed_files import (
     CommittedFiles,
     Registered,
@@ -20,6 +21,7 @@ from tracelab.export.committed_files import (
     list_committed_files,
     reader_options,
 )
+from tracelab.store.integrity import is_store
 
 LINK = "store"
 
@@ -39,13 +41,25 @@ def register_delta(store: Path | str, folder: Path | str) -> Registered:
     for each in schema.TABLES:
         place = str(folder.resolve() / each.name) if isinstance(folder, Path) else f"{files.address}/{each.name}"
         if each.name in files.by_table or DeltaTable.is_deltatable(place, _options(place)):
-            total += _register(place, _find_prefix(files, place, each.name), each, files)
+            try:
+                total += _register(place, _find_prefix(files, place, each.name), each, files)
+            except OSError as error:
+                raise StoreError(f"{place}: the Delta log cannot be written: {_last_cause(error)}") from error
     return total
 
 
+def _last_cause(error: OSError) -> str:
+    """Return the last line of a message of delta-rs, which lists the causes in color."""
+    return re.sub(r"\x1b\[\d*m|↳", "", str(error).strip().splitlines()[-1]).strip()
+
+
 def _check_places(store: Path | str, folder: Path | str) -> None:
-    """Refuse a log that would name files of another bucket, or of a disk and a bucket: no reader follows it."""
+    """Refuse a log in another store, and one of another bucket, or of a disk and a bucket: no reader follows it."""
     if isinstance(store, Path) and isinstance(folder, Path):
+        if folder.resolve() != store.resolve() and is_store(folder):
+            raise UsageError(
+                f"--delta {folder}: this is a store other than {store}; name it with --store, or choose a new folder"
+            )
         return
     if isinstance(store, Path) or isinstance(folder, Path) or store.rstrip("/") != folder.rstrip("/"):
         raise UsageError(
