@@ -1,5 +1,6 @@
 """After `compact --precompute`, queries of large runs compute nothing that a store keeps."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -110,7 +111,18 @@ def test_the_command_says_for_which_runs_it_did_something(store: Path) -> None:
     assert (code, lines[0]) == (0, "large: 4 files became 2")
     assert lines[1:] == [f"large: {len(QUERIES)} queries have been answered"]
     code, lines = run("--store", store, "--run", "small")
-    assert (code, lines[-1]) == (0, "nothing to precompute: no run has 50,000 rows of GPU activity, ops or API calls")
+    assert (code, lines[-1]) == (0, "no run has 50,000 rows of GPU activity, ops or API calls: no sums are kept")
+
+
+def test_rollups_of_small_runs_are_computed_too(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with session.connect(store) as con:
+        expected = execute.run(con, library.find("fleet_summary"), {}).to_pylist()
+    shutil.rmtree(store / ".rollups", ignore_errors=True)
+    done = CliRunner().invoke(main, ["compact", "--precompute", "--store", str(store)])
+    assert done.stderr.splitlines()[-1] == "2 runs have rollups, which queries over many runs read"
+    monkeypatch.setattr(rollups, "compute_rollups", None)  # not callable
+    with session.connect(store) as con:
+        assert execute.run(con, library.find("fleet_summary"), {}).to_pylist() == expected
 
 
 def test_a_store_at_a_url_keeps_nothing_to_precompute() -> None:

@@ -9,6 +9,9 @@ from tracelab.query import execute, library
 from tracelab.query.spec import Query
 from tracelab.store import session, shared_relations
 
+_OF_ALL_RUNS = "fleet_summary"
+"""A query that reads the rollups of all runs."""
+
 
 @dataclass(frozen=True)
 class PrecomputedRun:
@@ -39,6 +42,17 @@ def precompute(store: Path, run: str | None = None) -> Iterator[PrecomputedRun]:
                 except TracelabError as error:
                     failures[query.name] = str(error)
         yield PrecomputedRun(name, tuple(answered), failures)
+
+
+def precompute_rollups(store: Path) -> int:
+    """Compute the rollups of all runs of a store, which queries over many runs read; return how many runs it has.
+
+    Raises NoDataError for a store without sources.
+    """
+    query = library.find(_OF_ALL_RUNS)
+    with session.connect(store, referenced=execute.referenced_sql(query, {})) as con:
+        execute.start(con, query, {})
+        return len(con.execute("select distinct run from sources").fetchall())
 
 
 def _answer(store: Path, query: Query, run: str) -> bool:
