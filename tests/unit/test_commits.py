@@ -1,5 +1,6 @@
 """Commits need no lock: whichever writers meet or die, each source is stored whole, and once."""
 
+import os
 import random
 import signal
 import subprocess
@@ -46,6 +47,21 @@ def start(store: Path, *arguments: object, locks: str = "") -> "subprocess.Popen
     )
     command = [sys.executable, "-c", program, "ingest", *map(str, arguments), "--store", str(store), "-q"]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def test_a_link_whose_response_was_lost_is_the_writers_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NFS sends the request again, and finds what the first one linked."""
+    link = os.link
+
+    def link_twice(*paths: Path) -> None:
+        link(*paths)
+        link(*paths)
+
+    files = LocalFiles(tmp_path)
+    with store_files.staging_folder(tmp_path) as staging, monkeypatch.context() as patch:
+        patch.setattr(os, "link", link_twice)
+        assert files.create("commits/1.json", b"1", staging)
+        assert not files.create("commits/1.json", b"1", staging)
 
 
 def test_killed_writers_without_locks_lose_nothing_and_store_nothing_twice(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from tracelab.errors import NoDataError, StoreError, TracelabError, UsageError
 from tracelab.ingest import run_grouping
 from tracelab.ingest.pipeline import ingest
 from tracelab.sql import sandbox
-from tracelab.store import buckets, compaction, integrity, remote, rollups, session
+from tracelab.store import buckets, commit_log, compaction, integrity, remote, rollups, session
 from tracelab.store.commit import Staged, Store, commit
 
 obstore = pytest.importorskip("obstore")
@@ -387,6 +387,48 @@ def test_of_16_writers_one_commits(url: str, scratch: Path) -> None:
     assert sum(won) == 1
     assert kernels(url) == [("job", 0, 3)]
     assert len([key for key in keys(url) if key.startswith("kernels/")]) == 1
+
+
+def test_a_commit_whose_response_was_lost_is_the_writers_own(
+    url: str, job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The retry of a conditional put, as of one that timed out, finds what the first try put."""
+    put = obstore.put
+
+    def put_twice(*arguments: Any, **options: Any) -> Any:
+        put(*arguments, **options)
+        return put(*arguments, **options)
+
+    monkeypatch.setattr(obstore, "put", put_twice)
+    for replace in (False, True):
+        assert [file.status for file in ingest([job], url, replace=replace).files] == ["stored"] * RANKS
+    assert [run.parts for run in compaction.compact(url)] == [1]
+    assert kernels(url) == ALL
+    assert [run.sources for run in compaction.drop(url, "job", None)] == [RANKS]
+
+
+def test_of_two_that_remove_a_run_one_did(url: str, job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ingest([job], url)
+    others: list[list[compaction.DroppedRun]] = []
+    create = remote.BucketFiles.create
+
+    def create_late(files: Any, *arguments: Any) -> bool:
+        if not others:
+            others.append([])
+            others[0] = compaction.drop(url, "job", None)
+        return create(files, *arguments)
+
+    monkeypatch.setattr(remote.BucketFiles, "create", create_late)
+    assert [len(runs) for runs in (compaction.drop(url, "job", None), *others)] == [0, 1]
+
+
+def test_a_commit_that_exists_and_is_not_found_is_one_sentence(
+    url: str, job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote.BucketFiles, "create", lambda *_: False)
+    monkeypatch.setattr(commit_log, "_CONFLICT_S", 0.0)
+    with pytest.raises(StoreError, match=r"commits/0000000001\.json exists, but a read does not find it"):
+        ingest([job], url)
 
 
 def test_16_writers_that_replace_commit_one_after_another(url: str, scratch: Path) -> None:

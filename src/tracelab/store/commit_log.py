@@ -8,6 +8,8 @@ import hashlib
 import json
 import re
 import time
+import uuid
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
@@ -23,6 +25,9 @@ _ENTRY = re.compile(r"(?P<number>\d{10})\.json")
 _CHECKPOINT = re.compile(r"(?P<number>\d{10})\.state\.json")
 _FRESH_S = 60.0
 """A snapshot that is older is read anew before it is added to: its next commits may be folded into a checkpoint."""
+
+_MOST_CONFLICTS, _CONFLICT_S = 30, 0.1
+"""How often a writer tries to create one commit, which exists where it fails and is then read; and the wait between."""
 
 SMALL_BYTES = 1_000_000
 """The size of all traces of a small store together: some 10,000 events, or 100,000 where they are compressed."""
@@ -336,18 +341,28 @@ def append(
 ) -> Snapshot | None:
     """Commit what `decide` returns for what the store holds now; None where it returns None.
 
-    Where another commit comes first, `decide` is called again with the result of that.
+    Where another commit comes first, `decide` is called again with the result of that. Each try has an id, as two
+    writers may remove the same parts. Raises StoreError where the next commit exists, and cannot be found.
     """
+    conflicts: Counter[int] = Counter()
     while True:
         snapshot = advance(files, snapshot)
         change = decide(snapshot)
         if change is None:
             return None
-        if files.create(entry_key(snapshot.number + 1), _render(_to_json(change)), staging):
+        number = snapshot.number + 1
+        content = _render({"id": uuid.uuid4().hex, **_to_json(change)})
+        if files.create(entry_key(number), content, staging):
             snapshot.apply(change)
             if is_stale(snapshot):
                 _check_slot(files, snapshot.number)
             return snapshot
+        conflicts[number] += 1
+        if conflicts[number] > 1:
+            time.sleep(_CONFLICT_S)
+        if conflicts[number] == _MOST_CONFLICTS:
+            problem = "exists, but a read does not find it"
+            raise StoreError(f"the store's {entry_key(number)} {problem}; check the store, and run the command again")
 
 
 def write_checkpoint(files: StoreFiles, staging: Path, snapshot: Snapshot, rows: bytes) -> None:

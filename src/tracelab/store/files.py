@@ -54,7 +54,10 @@ class StoreFiles(Protocol):
         """Return the content of a file. Raises FileNotFoundError."""
 
     def create(self, key: str, content: bytes, staging: Path) -> bool:
-        """Create a complete file; return False, and change nothing, where there is one."""
+        """Create a complete file; return False, and change nothing, where there is one.
+
+        No other writer may create a file of the same content.
+        """
 
     def write(self, key: str, content: bytes, staging: Path) -> None:
         """Create or replace a file, at once."""
@@ -105,7 +108,9 @@ class LocalFiles:
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             os.link(staged, target)
-        except FileExistsError:
+        except FileExistsError:  # over NFS also where the response to the link was lost
+            with suppress(FileNotFoundError):
+                return staged.samefile(target)
             return False
         except FileNotFoundError as error:
             raise StoreError(f"{staging.parent} was emptied by another process; ingest again") from error

@@ -66,12 +66,15 @@ class BucketFiles:
             return bytes(buckets.obstore().get_range(self._bucket, key, start=start, end=size_bytes))
 
     def create(self, key: str, content: bytes, staging: Path) -> bool:  # noqa: ARG002 - nothing is written aside
-        """Put an object unless there is one."""
+        """Put an object unless there is one. One with this content is this writer's: the response to it was lost."""
         with buckets.explain_errors(self.url):
             try:
                 buckets.obstore().put(self._bucket, key, content, mode="create")
             except buckets.errors().AlreadyExistsError:
-                return False
+                try:
+                    return self.read(key) == content
+                except FileNotFoundError:
+                    return False
         return True
 
     def write(self, key: str, content: bytes, staging: Path) -> None:  # noqa: ARG002
