@@ -17,9 +17,10 @@ import pytest
 
 from tests.traces import write_trace
 from tests.unit.test_archives import tar
-from tracelab.errors import UsageError
+from tracelab.errors import TracelabError, UsageError
 from tracelab.ingest import cluster, cluster_execution, pipeline
 from tracelab.ingest.batches import Unit
+from tracelab.ingest.cluster import open_executor
 from tracelab.ingest.cluster_execution import execute_on_worker
 from tracelab.ingest.pipeline import FileResult, ingest
 from tracelab.store import session
@@ -49,7 +50,9 @@ def kernels(store: Path) -> list[tuple[int, int, int]]:
         return con.sql(query).fetchall()
 
 
-def test_a_killed_worker_costs_no_row(tmp_path: Path) -> None:
+def test_killed_workers_cost_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dask starts no other worker for one that is dead at this time after a death, here at once."""
+    monkeypatch.setenv("DASK_DISTRIBUTED__DEPLOY__LOST_WORKER_TIMEOUT", "10 ms")
     job, store = tmp_path / "job", tmp_path / "lab"
     job.mkdir()
     for rank in range(SMALL):
@@ -62,7 +65,8 @@ def test_a_killed_worker_costs_no_row(tmp_path: Path) -> None:
             time.sleep(0.02)
         workers = [each for each in psutil.Process(driver.pid).children() if "spawn_main" in " ".join(each.cmdline())]
         assert workers
-        workers[0].kill()
+        for worker in workers:
+            worker.kill()
         printed = driver.communicate()[1]
     assert driver.returncode == 0, printed
     assert f"job: {SMALL + 2} files" in printed
@@ -70,7 +74,7 @@ def test_a_killed_worker_costs_no_row(tmp_path: Path) -> None:
     assert kernels(store) == kernels(tmp_path / "alone")
 
 
-@pytest.mark.parametrize("spec", ["local:0", "local:two", "host:8786", "kubernetes"])
+@pytest.mark.parametrize("spec", ["local:0", "local:two", "local:10000", "host:8786", "kubernetes"])
 def test_a_text_that_names_no_cluster_is_refused(tmp_path: Path, spec: str) -> None:
     with pytest.raises(UsageError, match="is not a cluster; write local:N"):
         ingest([tmp_path], tmp_path / "lab", cluster=spec)
@@ -103,31 +107,94 @@ def run_ingest(folder: Path, job: Path, spec: str) -> subprocess.CompletedProces
 
 
 @contextmanager
-def running(*words: str) -> Iterator[None]:
+def running(*words: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run a process of Dask. It is killed: a worker that is to terminate waits forever for a scheduler that is gone."""
     command = [sys.executable, "-m", "dask", *words, "--no-dashboard"]
     process = subprocess.Popen(command, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        yield
+        yield process
     finally:
         process.kill()
         process.wait()
 
 
+def find_free_address() -> str:
+    """Return an address where nothing answers."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"tcp://127.0.0.1:{free.getsockname()[1]}"
+
+
 @contextmanager
 def scheduler() -> Iterator[str]:
     """Run a scheduler; yields its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    address = find_free_address()
     with running("scheduler", "--host", address):
         yield address
 
 
 def test_a_scheduler_without_a_worker_is_refused(tmp_path: Path, job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "_PATIENCE_S", 1)
-    with scheduler() as address, pytest.raises(UsageError, match=rf"{address} has no worker after 1 s; start some"):
+    monkeypatch.setattr(cluster_execution, "_CHECK_S", 0.2)
+    with scheduler() as address, pytest.raises(UsageError, match=rf"{address} has had no worker for 1 s; start some"):
         ingest([job], tmp_path / "lab", cluster=address)
+
+
+def test_workers_that_do_not_come_back_end_the_ingest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "_PATIENCE_S", 1)
+    with scheduler() as address, open_executor(address) as (pool, check_workers):
+        with running("worker", address, "--nthreads", "1", "--no-nanny"):
+            assert pool.submit(abs, -1).result(60) == 1
+            check_workers()
+        with pytest.raises(TracelabError, match="has had no worker for 1 s; check their memory, and ingest again"):
+            while True:
+                time.sleep(0.1)
+                check_workers()
+
+
+def test_a_scheduler_that_dies_is_one_sentence(tmp_path: Path) -> None:
+    write_trace(tmp_path / "rank0.json", kernels=LARGE_KERNELS, rank=0)
+    address, store = find_free_address(), tmp_path / "lab"
+    command = [sys.executable, "-m", "tracelab", "ingest", "rank0.json", "--store", "lab", "--cluster", address]
+    with (
+        running("scheduler", "--host", address) as dying,
+        running("worker", address, "--nthreads", "1", "--no-nanny"),
+        subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as driver,
+    ):
+        while driver.poll() is None and len(list(store.glob(".staging/*/"))) < 2:  # the driver has one, too
+            time.sleep(0.02)
+        dying.kill()
+        printed = driver.communicate()[1]
+    message = "the connection to the Dask scheduler was lost; ingest again, and what is stored stays"
+    assert (driver.returncode, printed) == (1, f"tracelab: {message}\n")
+
+
+def test_a_scheduler_that_does_not_answer_leaves_no_store(
+    tmp_path: Path, job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "_CONNECT_S", 0.1)
+    for address in (find_free_address(), "tcp://127.0.0.1:port"):
+        with pytest.raises(UsageError, match=f"{address} cannot be opened: "):
+            ingest([job], tmp_path / "lab", cluster=address)
+    assert not (tmp_path / "lab").exists()
+
+
+def test_a_protocol_without_configuration_is_one_sentence(tmp_path: Path, job: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"tls://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(UsageError, match=f"{address} cannot be opened: TLS expects"):
+            ingest([job], tmp_path / "lab", cluster=address)
+
+
+def test_a_worker_that_dies_as_it_starts_is_one_sentence(
+    tmp_path: Path, job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(**_options: object) -> None:
+        raise RuntimeError("Nanny failed to start.")
+
+    monkeypatch.setattr("distributed.LocalCluster", fail)
+    with pytest.raises(UsageError, match="local:2 cannot be opened: Nanny failed to start"):
+        ingest([job], tmp_path / "lab", cluster="local:2")
 
 
 def test_a_scheduler_and_a_worker_elsewhere_store_the_same_rows(tmp_path: Path, job: Path) -> None:

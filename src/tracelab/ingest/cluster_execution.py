@@ -3,13 +3,13 @@
 import os
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, as_completed
 from contextlib import suppress
 from dataclasses import replace as changed
 from pathlib import Path
 
-from tracelab.errors import StoreError
+from tracelab.errors import StoreError, TracelabError
 from tracelab.foreign_text import escape_path
 from tracelab.ingest.batches import Unit
 from tracelab.ingest.cluster import open_executor, worker_died
@@ -18,13 +18,15 @@ from tracelab.ingest.pipeline import (
     FileResult,
     Progress,
     ProgressCounter,
-    StoppedError,
     count_bytes,
     execute,
     failed_result,
 )
 from tracelab.ingest.run_grouping import RunAssignment
 from tracelab.store.commit import Store
+
+_CHECK_S = 5
+"""How often the workers are checked."""
 
 _LOST_SCHEDULER = "the connection to the Dask scheduler was lost; ingest again, and what is stored stays"
 
@@ -41,7 +43,7 @@ def execute_on_cluster(
     results: list[FileResult] = []
     futures: dict[Future[list[FileResult]], Unit] = {}
 
-    with open_executor(spec) as (pool, wait_for_worker):
+    with open_executor(spec) as (pool, check_workers):
 
         def submit(unit: Unit) -> Future[list[FileResult]]:
             future = pool.submit(execute_on_worker, _with_absolute_paths(unit), place, replace=replace)
@@ -52,7 +54,7 @@ def execute_on_cluster(
             unit = futures[future]
             if (error := future.exception()) and worker_died(error):
                 if len(unit) > 1:  # one of its files may be to blame
-                    for alone in [submit((item,)) for item in unit]:
+                    for alone in _completed([submit((item,)) for item in unit], check_workers):
                         collect(alone)
                     return
                 results.append(failed_result(unit[0], _describe_death(unit[0])))
@@ -62,16 +64,27 @@ def execute_on_cluster(
             counter.add(count_bytes(unit))
 
         try:
-            submitted = [submit(unit) for unit in units]
-            wait_for_worker()
-            for future in as_completed(submitted):
+            for future in _completed([submit(unit) for unit in units], check_workers):
                 collect(future)
         except CancelledError as error:
-            raise StoppedError(_LOST_SCHEDULER) from error
+            raise TracelabError(_LOST_SCHEDULER) from error
         finally:
             for future in futures:
                 future.cancel()
     return _fail_stored_elsewhere(results, store)
+
+
+def _completed(
+    futures: Sequence[Future[list[FileResult]]], check_workers: Callable[[], None]
+) -> Iterator[Future[list[FileResult]]]:
+    """Yield futures as they complete, and check the workers from time to time."""
+    pending = set(futures)
+    while pending:
+        with suppress(TimeoutError):
+            for future in as_completed(pending, timeout=_CHECK_S):
+                pending.discard(future)
+                yield future
+        check_workers()
 
 
 def _fail_stored_elsewhere(results: Sequence[FileResult], store: Path | str) -> list[FileResult]:
