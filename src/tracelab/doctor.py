@@ -138,7 +138,7 @@ def examine_store(
 
 def verify(store: Path, run: str | None, codes: Sequence[str] = ()) -> tuple[pa.Table, Verified]:
     """Read and hash all files of a store, or of one run; return findings, of `codes` only, and how much was read."""
-    snapshot = session.check_not_empty(store, commit_log.open_snapshot(store, LocalFiles(store)))
+    snapshot = commit_log.check_not_empty(store, commit_log.open_snapshot(store, LocalFiles(store)))
     if run is not None:
         execute.check_run(sorted(snapshot.runs), run)
     parts = [part for part in snapshot.parts.values() if run in (None, part.run)]

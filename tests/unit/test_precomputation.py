@@ -125,9 +125,8 @@ def test_rollups_of_small_runs_are_computed_too(store: Path, monkeypatch: pytest
         assert execute.run(con, library.find("fleet_summary"), {}).to_pylist() == expected
 
 
-def test_a_store_at_a_url_keeps_nothing_to_precompute() -> None:
+def test_a_store_at_a_url_keeps_nothing_that_is_precomputed() -> None:
     result = CliRunner().invoke(main, ["compact", "--precompute", "--store", "s3://bucket/lab"])
-    expected = (
-        "tracelab: --precompute: the store s3://bucket/lab is at a URL, where nothing is kept; leave the option out"
-    )
+    problem = "is at a URL, which keeps no sums, and rollups as queries compute them; leave the option out"
+    expected = f"tracelab: --precompute: the store s3://bucket/lab {problem}"
     assert (result.exit_code, result.stderr.strip()) == (2, expected)

@@ -580,6 +580,10 @@ def test_a_reader_who_may_not_write_there_keeps_its_rollups(tmp_path: Path, monk
 def test_mistakes_are_one_sentence(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NoDataError, match="contains no ingested trace; run `tracelab ingest"):
         session.open_store(url)
+    for words in (["compact"], ["drop", "--run", "job"], ["query", "kernel_summary"]):
+        done = CliRunner().invoke(main, [*words, "--store", url])
+        remedy = f"run `tracelab ingest PATH --store {url}` first"
+        assert (done.exit_code, done.stderr) == (3, f"tracelab: the store {url} contains no ingested trace; {remedy}\n")
     with pytest.raises(UsageError, match="not the address of a store; write a folder, or s3://"):
         session.open_store("ftp://host/lab")
     with pytest.raises(StoreError, match="nosuch"):

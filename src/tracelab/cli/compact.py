@@ -38,6 +38,7 @@ def command(store: Path | str | None, run: str | None, *, precompute: bool) -> N
     The store keeps sums that queries compute: of large runs (50,000 rows of GPU activity, ops or API calls, or more)
     those of most queries, and of all runs the rollups that queries over many runs read. --precompute computes all of
     them now, which takes some 20 seconds for each million kernels, and 0.1 seconds for each small run.
+    A store at a URL keeps rollups alone, which the first query that reads them computes.
     """
     from tracelab.cli.drop import check_run
     from tracelab.schema import store_address
@@ -45,7 +46,8 @@ def command(store: Path | str | None, run: str | None, *, precompute: bool) -> N
 
     address = store_address(store)
     if precompute and isinstance(address, str):
-        raise UsageError(f"--precompute: the store {address} is at a URL, where nothing is kept; leave the option out")
+        problem = "is at a URL, which keeps no sums, and rollups as queries compute them"
+        raise UsageError(f"--precompute: the store {address} {problem}; leave the option out")
     check_run(address, run)
     compacted = compact(address, run)
     for each in compacted:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tracelab.cli import options
-from tracelab.errors import NoDataError, UsageError
+from tracelab.errors import UsageError
 from tracelab.foreign_text import print_lines
 
 if TYPE_CHECKING:
@@ -51,10 +51,9 @@ def check_run(address: Path | str, run: str | None) -> None:
     """Raise NoDataError for an empty store, and for a run that the store lacks."""
     from tracelab.query import execute
     from tracelab.store.commit import Store
+    from tracelab.store.commit_log import check_not_empty
 
-    runs = Store(address).snapshot().runs
-    if not runs:
-        raise NoDataError(f"the store {address} contains no ingested trace; run `tracelab ingest PATH` first")
+    runs = check_not_empty(address, Store(address).snapshot()).runs
     if run is not None:
         execute.check_run(sorted(runs), run)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from tracelab import schema
-from tracelab.errors import StoreError
+from tracelab.errors import NoDataError, StoreError
 from tracelab.store.files import StoreFiles
 
 FOLDER = "commits"
@@ -304,6 +304,15 @@ def open_snapshot(address: Path | str, files: StoreFiles) -> Snapshot:
                 f"{address}: written with schema {version}, this tracelab has {schema.SCHEMA_VERSION}; "
                 "re-ingest the traces into a new store"
             )
+    return snapshot
+
+
+def check_not_empty(address: Path | str, snapshot: Snapshot) -> Snapshot:
+    """Return what a store holds. Raises NoDataError where it holds nothing."""
+    if not snapshot.parts and not snapshot.lost:
+        is_missing = isinstance(address, Path) and not address.is_dir()
+        problem = "does not exist" if is_missing else "contains no ingested trace"
+        raise NoDataError(f"the store {address} {problem}; run `tracelab ingest PATH --store {address}` first")
     return snapshot
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tracelab import temp_folders
-from tracelab.errors import NoDataError, StoreError, UsageError
+from tracelab.errors import StoreError, UsageError
 from tracelab.store import buckets, commit_log
 from tracelab.store.files import ORIGIN, LocalFiles, StoredFile
 
@@ -125,10 +125,7 @@ def fetch(url: str) -> Path:
     folder.mkdir()
     (folder / ORIGIN).write_text(url)
     _copy_log(url, folder)
-    snapshot = commit_log.read_snapshot(LocalFiles(folder))
-    if not snapshot.parts and not snapshot.lost:
-        problem = "contains no ingested trace"
-        raise NoDataError(f"the store {url} {problem}; run `tracelab ingest PATH --store {url}` first")
+    commit_log.check_not_empty(url, commit_log.read_snapshot(LocalFiles(folder)))
     return folder
 
 

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 import duckdb
 
 from tracelab import schema, table_lookup, temp_folders
-from tracelab.errors import NoDataError
 from tracelab.resources import QUERIES
-from tracelab.store import execution, integrity, rules, shared_relations
+from tracelab.store import commit_log, execution, integrity, rules, shared_relations
 from tracelab.store.commit_log import Snapshot
 
 if TYPE_CHECKING:
@@ -316,15 +315,7 @@ def open_store(given: Path | str | None) -> Path:
 
 def list_parts(store: Path, runs: Collection[str] | None = None) -> Snapshot:
     """Read what a store holds, and check the files of some runs, or all. Raises NoDataError for an empty store."""
-    return check_not_empty(store, integrity.read_checked_snapshot(store, runs))
-
-
-def check_not_empty(store: Path, snapshot: Snapshot) -> Snapshot:
-    """Return what a store holds. Raises NoDataError where it holds nothing."""
-    if not snapshot.parts and not snapshot.lost:
-        problem = "contains no ingested trace" if store.is_dir() else "does not exist"
-        raise NoDataError(f"the store {store} {problem}; run `tracelab ingest PATH --store {store}` first")
-    return snapshot
+    return commit_log.check_not_empty(store, integrity.read_checked_snapshot(store, runs))
 
 
 @dataclass(frozen=True)
