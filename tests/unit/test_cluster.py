@@ -179,6 +179,14 @@ def test_a_scheduler_that_does_not_answer_leaves_no_store(
     assert not (tmp_path / "lab").exists()
 
 
+def test_a_server_that_is_no_scheduler_is_refused(tmp_path: Path, job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "_CONNECT_S", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(UsageError, match=f"{address} cannot be opened: timed out"):
+            ingest([job], tmp_path / "lab", cluster=address)
+
+
 def test_a_protocol_without_configuration_is_one_sentence(tmp_path: Path, job: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"tls://127.0.0.1:{server.getsockname()[1]}"

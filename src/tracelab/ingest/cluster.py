@@ -50,13 +50,19 @@ def check_spec(spec: str) -> None:
 
 
 def _check_scheduler(address: str) -> None:
-    """Raise UsageError where nothing answers at an address: Dask resolves its name again and again, for minutes."""
+    """Raise UsageError where no scheduler answers, which greets a client first.
+
+    Dask resolves a name again and again, for minutes, and waits for ever for a greeting.
+    """
     deadline_s = time.monotonic() + _CONNECT_S
     try:
         url = urlsplit(address)
         while url.hostname and url.port:
             try:
-                return socket.create_connection((url.hostname, url.port), timeout=_CONNECT_S).close()
+                with socket.create_connection((url.hostname, url.port), timeout=_CONNECT_S) as connection:
+                    if url.scheme == "tcp" and not connection.recv(1):
+                        raise OSError("what answers is no Dask scheduler")
+                    return
             except ConnectionRefusedError:
                 if time.monotonic() > deadline_s:
                     raise
