@@ -47,6 +47,11 @@ def run_example(name: str, table: str) -> dict[str, Any]:
     return values
 
 
+def read_duckdb(table: str) -> pa.Table:
+    rows: pa.Table = run_example("DuckDB", table)[table].to_arrow_table()
+    return rows
+
+
 def read_polars(table: str) -> pa.Table:
     rows: pa.Table = run_example("Polars", table)[table].collect().to_arrow()
     return rows
@@ -56,7 +61,9 @@ def read_datafusion(table: str) -> pa.Table:
     return pa.table(run_example("DataFusion", table)[table].to_arrow_table())
 
 
-@pytest.mark.parametrize(("library", "read"), [("polars", read_polars), ("datafusion", read_datafusion)])
+@pytest.mark.parametrize(
+    ("library", "read"), [("duckdb", read_duckdb), ("polars", read_polars), ("datafusion", read_datafusion)]
+)
 def test_an_engine_reads_what_the_views_show(folder: Path, library: str, read: Callable[[str], pa.Table]) -> None:
     pytest.importorskip(library)
     expected = shown()

@@ -25,7 +25,7 @@ _UNITS_S = {"h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 
 @click.command(epilog=_EPILOG, params=[options.STORE])
 @click.option("--run", metavar="NAME", help="Remove this run.")
-@click.option("--older-than", metavar="AGE", help="Remove runs that were last ingested before: 90d, 12h or 4w ago.")
+@click.option("--older-than", metavar="AGE", help="Remove runs whose last ingest is older: 12h, 90d or 4w.")
 @click.option("--dry-run", is_flag=True, help="List what would be removed; remove nothing.")
 def command(store: Path | str | None, *, run: str | None, older_than: str | None, dry_run: bool) -> None:
     """Remove runs from the store, in one commit. Their traces stay, and can be ingested again."""

@@ -154,7 +154,7 @@ def summary_lines(done: ExportResult) -> list[str]:
             ["--delta"],
             callback=_parse_place,
             metavar="DIR|URL",
-            help="Instead register them as Delta tables in this folder, which may be the store's; at a URL it is.",
+            help="Instead write Delta logs of the store's files into this folder, which may be --store itself.",
         ),
     ],
 )
