@@ -205,10 +205,12 @@ def test_a_full_disk_for_temporary_files_is_one_sentence_there(
     resource.setrlimit(resource.RLIMIT_FSIZE, (64, limits[1]))
     try:
         done = CliRunner().invoke(main, ["ingest", str(job), "--run", "job", "--store", url])
+        queried = CliRunner().invoke(main, ["query", "kernel_summary", "--store", url])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     problem = "no temporary file can be written (File too large); free space, or set TMPDIR to another folder"
     assert (done.exit_code, done.stderr) == (1, f"tracelab: {tempfile.gettempdir()}: {problem}; stored files stay\n")
+    assert (queried.exit_code, queried.stderr) == (1, f"tracelab: {tempfile.gettempdir()}: {problem}\n")
     monkeypatch.setattr(temp_folders, "process_folder", functools.cache(temp_folders._create_locked))
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setattr(tempfile, "_get_default_tempdir", no_folder)
@@ -588,6 +590,13 @@ def test_mistakes_are_one_sentence(url: str, monkeypatch: pytest.MonkeyPatch) ->
         session.open_store("ftp://host/lab")
     with pytest.raises(StoreError, match="nosuch"):
         session.open_store("s3://nosuch/lab")
+    with monkeypatch.context() as patch, socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # and does not listen
+        server = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        patch.setenv("AWS_ENDPOINT_URL", server)
+        with pytest.raises(StoreError) as raised:
+            session.open_store(url)
+    assert str(raised.value) == f"{url}: no connection to {server}; check the address and its credentials"
     monkeypatch.setitem(sys.modules, "obstore.store", None)
     with pytest.raises(UsageError, match=r"pip install 'tracelab\[cloud\]'"):
         session.open_store(url)

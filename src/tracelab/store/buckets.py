@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,6 +11,7 @@ from tracelab.errors import StoreError, UsageError
 
 SCHEMES = ("s3", "gs", "az")
 _NO_BUCKET = "NoSuchBucket"
+_NO_CONNECTION = re.compile(r" (?P<server>https?://[^/\s?]+)\S* in .*error sending request")
 
 
 def connect(url: str) -> Any:  # noqa: ANN401 - obstore's stores have no common type at run time
@@ -75,4 +77,6 @@ def explain_errors(url: str) -> Iterator[None]:
         if isinstance(error, FileNotFoundError) or not type(error).__module__.startswith("obstore"):
             raise
         problem = str(error).splitlines()[0]
+        if unreachable := _NO_CONNECTION.search(problem):
+            problem = f"no connection to {unreachable['server']}"
         raise StoreError(f"{url}: {problem}; check the address and its credentials") from error

@@ -4,7 +4,7 @@ import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -121,9 +121,10 @@ def fetch(url: str) -> Path:
 
     Raises NoDataError for a store without sources, StoreError where it cannot be read.
     """
-    folder = temp_folders.new_path("store")
-    folder.mkdir()
-    (folder / ORIGIN).write_text(url)
+    with _explain_disk_errors():
+        folder = temp_folders.new_path("store")
+        folder.mkdir()
+        (folder / ORIGIN).write_text(url)
     _copy_log(url, folder)
     commit_log.check_not_empty(url, commit_log.read_snapshot(LocalFiles(folder)))
     return folder
@@ -210,8 +211,19 @@ def _copy_objects(files: BucketFiles, folder: Path, keys: Sequence[str]) -> None
         finally:
             whole.unlink(missing_ok=True)
 
-    with ThreadPoolExecutor(_TRANSFERS) as pool:
+    with _explain_disk_errors(), ThreadPoolExecutor(_TRANSFERS) as pool:
         list(pool.map(copy, keys))
+
+
+@contextmanager
+def _explain_disk_errors() -> Iterator[None]:
+    """Replace an error of the disk for temporary files by a StoreError; one of an object has no number."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise StoreError(temp_folders.describe_error(error)) from error
 
 
 def _connect(url: str) -> Any:  # noqa: ANN401 - obstore's stores have no common type at run time
