@@ -129,7 +129,7 @@ def find_free_address() -> str:
 def scheduler() -> Iterator[str]:
     """Run a scheduler; yields its address."""
     address = find_free_address()
-    with running("scheduler", "--host", address):
+    with running("scheduler", "--host", address, "--dashboard-address", ":0"):
         yield address
 
 
@@ -157,7 +157,7 @@ def test_a_scheduler_that_dies_is_one_sentence(tmp_path: Path) -> None:
     address, store = find_free_address(), tmp_path / "lab"
     command = [sys.executable, "-m", "tracelab", "ingest", "rank0.json", "--store", "lab", "--cluster", address]
     with (
-        running("scheduler", "--host", address) as dying,
+        running("scheduler", "--host", address, "--dashboard-address", ":0") as dying,
         running("worker", address, "--nthreads", "1", "--no-nanny"),
         subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as driver,
     ):
