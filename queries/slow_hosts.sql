@@ -49,7 +49,7 @@
 -- show_if = "runs > 0 or collective_runs > 0"
 -- without = "no run has ranks on several hosts that are known: record runs whose traces name their hosts"
 -- ok_text = "No host is slower or later than its peers more often than chance explains."
--- unknown = "Whether a host is slow is not known: no run compares several."
+-- unknown = "Whether a host is slow is not known: too few runs compare several hosts, of which a verdict takes 8 or more."
 -- [[report.findings]]
 -- when = "verdict like 'slow%'"
 -- by = "compute_ratio"
