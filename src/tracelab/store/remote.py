@@ -12,7 +12,7 @@ from typing import Any
 from tracelab import temp_folders
 from tracelab.errors import StoreError, UsageError
 from tracelab.store import buckets, commit_log
-from tracelab.store.files import ORIGIN, LocalFiles, StoredFile
+from tracelab.store.files import ORIGIN, LocalFiles, StoredFile, find_address
 
 _URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<rest>.*)")
 _TRANSFERS = 16
@@ -139,7 +139,7 @@ def complete(folder: Path, keys: Iterable[str]) -> bool:
     if not missing:
         return True
     try:
-        _copy_objects(BucketFiles((folder / ORIGIN).read_text()), folder, missing)
+        _copy_objects(BucketFiles(str(find_address(folder))), folder, missing)
     except FileNotFoundError:
         refresh(folder)
         return False
@@ -148,7 +148,7 @@ def complete(folder: Path, keys: Iterable[str]) -> bool:
 
 def refresh(folder: Path) -> None:
     """Copy what the log has had since into a folder made by `fetch`."""
-    _copy_log((folder / ORIGIN).read_text(), folder)
+    _copy_log(str(find_address(folder)), folder)
 
 
 def fetch_below(root: Path, folder: str, last: str) -> None:
@@ -156,7 +156,7 @@ def fetch_below(root: Path, folder: str, last: str) -> None:
 
     So that a folder with such a file has all its files, also where another process removes folders meanwhile.
     """
-    files = BucketFiles((root / ORIGIN).read_text())
+    files = BucketFiles(str(find_address(root)))
     for _ in range(_ATTEMPTS):
         missing = [file.key for file in files.walk(folder) if not (root / file.key).exists()]
         with suppress(FileNotFoundError):
@@ -167,14 +167,14 @@ def fetch_below(root: Path, folder: str, last: str) -> None:
 
 def put_below(root: Path, folder: str, last: str) -> None:
     """Put the files that a copy has in a folder to the store, those named `last` after the others."""
-    files = BucketFiles((root / ORIGIN).read_text())
+    files = BucketFiles(str(find_address(root)))
     for keys in _split([f"{folder}/{path.name}" for path in (root / folder).iterdir()], last):
         files.place({root / key: key for key in keys})
 
 
 def delete_below(root: Path, folder: str) -> None:
     """Delete what a store has below a folder."""
-    files = BucketFiles((root / ORIGIN).read_text())
+    files = BucketFiles(str(find_address(root)))
     files.delete([file.key for file in files.walk(folder)])
 
 
