@@ -71,4 +71,5 @@ def _precompute(store: Path, run: str | None) -> None:
         print_lines("no run has 50,000 rows of GPU activity, ops or API calls: no sums are kept", err=True)
     if run is None:
         runs = precompute_rollups(store)
-        print_lines(f"{runs:,} runs have rollups, which queries over many runs read", err=True)
+        have = "1 run has" if runs == 1 else f"{runs:,} runs have"
+        print_lines(f"{have} rollups, which queries over many runs read", err=True)
