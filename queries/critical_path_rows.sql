@@ -34,4 +34,6 @@ select run, number, rank, at_ns, dur_ns, class, kind, name, op, device, stream, 
 from path_rows
 where matches(run, $run) and matches(rank, $rank) and matches(class, $class)
     and $step_name is not null and step is not distinct from $step
+-- /// if ordered = false
 order by run, number
+-- /// end

@@ -36,8 +36,9 @@ def test_a_parameter_that_is_a_keyword_of_python_takes_an_underscore() -> None:
     assert execute.bind(library.find("mfu"), {"from_": "shapes"})["from"] == "shapes"
 
 
+OF_SESSIONS = {spec.KEPT, spec.ORDERED}
 WITH_BLOCKS = [
-    query for query in library.library().values() if {block.name for block in list_blocks(query.sql)} - {spec.KEPT}
+    query for query in library.library().values() if {block.name for block in list_blocks(query.sql)} - OF_SESSIONS
 ]
 
 

@@ -15,6 +15,7 @@ from tracelab import computations, table_lookup
 from tracelab.client import Lab
 from tracelab.errors import TracelabError
 from tracelab.paths import tables
+from tracelab.query import execute, library
 from tracelab.sql import sandbox, temp_objects
 from tracelab.sql.repl import completion
 from tracelab.store import computed_tables, execution, session
@@ -63,6 +64,19 @@ for name in ("critical_path_rows", "what_if"):
 assert "pandas" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", text], check=True)
+
+
+def test_rows_of_paths_are_in_order_without_a_sort(tmp_path: Path) -> None:
+    """Of several runs, and more of them than a thread of DuckDB takes at once; SQL that stands alone sorts."""
+    query = library.find("critical_path_rows")
+    ops = [op(run, 3 * start, 2) for run in ("job-9", "job-10") for start in range(35_000)]
+    lab = Lab(build_store(tmp_path / "lab", {"ops": ops}))
+    with session.connect(lab.store) as con:
+        for answer in (execute.run(con, query, {}), execute.start(con, query, {}).read_all()):
+            placed = list(zip(*answer.select(["run", "number"]).to_pydict().values(), strict=True))
+            numbers = range(1, 70_000)
+            assert placed == [(run, number) for run in ("job-10", "job-9") for number in numbers]
+    assert "order by run, number" in execute.render_sql(query, {})
 
 
 def test_a_session_computes_the_rows_of_a_run_once(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

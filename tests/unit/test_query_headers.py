@@ -138,7 +138,8 @@ def test_header_is_complete(query: spec.Query) -> None:
         problems.append("the prose does not say what a row is: 'A row is'")
     if not query.needs or not set(query.needs) <= set(schema.BY_NAME):
         problems.append(f"needs tables that do not exist: {query.needs}")
-    if not query.sql.splitlines()[-1].startswith("order by"):
+    alone = spec.prune_blocks(query.sql, {spec.ORDERED: False})
+    if not alone.removesuffix("-- /// end").rstrip().splitlines()[-1].startswith("order by"):
         problems.append("the SQL does not end with `order by`")
     following = [name for finding in (query.report.findings if query.report else ()) for name in finding.next_queries]
     if unknown := {name for name in following if name is not None} - set(library.library()):

@@ -186,7 +186,7 @@ def test_a_session_has_all_that_a_query_needs_and_no_more(
         if execute.answerable(whole, [each]):
             values = execute.bind(each, {})
             for is_kept in (False, True):
-                sql = spec.prune_blocks(each.sql, values | {spec.KEPT: is_kept})
+                sql = spec.prune_blocks(each.sql, values | {spec.KEPT: is_kept, spec.ORDERED: True})
                 sql, needed = (sql, sql) if is_kept else shared_relations.write_unkept(sql)
                 computed_tables.provide(part, needed, values)
                 used = execute._select_used(sql, values)

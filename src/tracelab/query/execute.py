@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from tracelab.errors import NoDataError, TracelabError, UsageError, suggest_close
 from tracelab.output.spans import format_spans
-from tracelab.query.spec import KEPT, PARAMETER, Hint, Param, Query, Value, prune_blocks
+from tracelab.query.spec import KEPT, ORDERED, PARAMETER, Hint, Param, Query, Value, prune_blocks
 from tracelab.schema import BY_NAME
 from tracelab.store import execution, session, shared_relations
 
@@ -79,7 +79,7 @@ def fetch_unchecked(con: duckdb.DuckDBPyConnection, query: Query, values: Mappin
 
 def _provide_tables(con: duckdb.DuckDBPyConnection, query: Query, bound: Mapping[str, Value]) -> str:
     """Compute the tables that a query reads, and return its SQL."""
-    sql = prune_blocks(query.sql, bound).rstrip(";")
+    sql = prune_blocks(query.sql, {**bound, ORDERED: True}).rstrip(";")
     if not shared_relations.names_computed(sql):
         return sql
     open_kept = cache(partial(_open_kept, con))
@@ -203,7 +203,7 @@ def render_sql(query: Query, values: Mapping[str, Value]) -> str:
         return _literal(bound[match["name"]]) if match["name"] else match[0]
 
     prose = "".join(f"-- {line}".rstrip() + "\n" for line in query.prose.splitlines())
-    sql = prune_blocks(query.sql, bound | {KEPT: False})
+    sql = prune_blocks(query.sql, bound | {KEPT: False, ORDERED: False})
     if shared_relations.names_computed(sql):
         sql = shared_relations.write_into(sql)
     return prose + PARAMETER.sub(literal, sql).rstrip(";") + ";\n"

@@ -27,6 +27,8 @@ PARAMETER = re.compile(
 _HEADER = re.compile(r"^-- /// (?P<kind>\w+)\n(?P<toml>.*?)^-- ///$\n?", re.MULTILINE | re.DOTALL)
 KEPT = "kept"
 """The name of blocks for where the store keeps the relations of the query (`true`), and for elsewhere (`false`)."""
+ORDERED = "ordered"
+"""The name of blocks for a session, where computed tables are in order (`true`), and for SQL alone (`false`)."""
 _BLOCK = re.compile(
     r"^ *-- /// if (?P<name>\w+) = (?P<values>[^\n]+)\n(?P<sql>.*?)^ *-- /// end$\n?", re.MULTILINE | re.DOTALL
 )
@@ -295,7 +297,7 @@ def _check_params_used(path: Path, params: tuple[Param, ...], file: HeaderFile) 
 class Block:
     """Lines between `-- /// if NAME = VALUE, VALUE` and `-- /// end`: a part of the query with one of these values.
 
-    NAME is a parameter, or KEPT.
+    NAME is a parameter, KEPT or ORDERED.
     """
 
     name: str
@@ -331,7 +333,7 @@ def _parse_block(match: re.Match[str]) -> Block:
 
 def _check_blocks(params: tuple[Param, ...], sql: str) -> None:
     choices = {param.name: ("false", "true") if param.type == "flag" else param.choices for param in params}
-    choices.setdefault(KEPT, ("false", "true"))
+    choices |= dict.fromkeys((KEPT, ORDERED), ("false", "true"))
     for block in list_blocks(sql):
         if not block.values or not set(block.values) <= set(choices.get(block.name, ())):
             raise _HeaderError(
