@@ -181,6 +181,19 @@ def test_ranks_assumed_of_several_files_are_reported_in_one_line(run: Run, tmp_p
     )
 
 
+def test_ingest_names_each_run_once(run: Run, tmp_path: Path) -> None:
+    for folder in ("job", "mixed"):
+        (tmp_path / folder).mkdir()
+    for rank in range(2):
+        write_trace(tmp_path / "job" / f"rank{rank}.json", kernels=8, rank=rank)
+    write_trace(tmp_path / "mixed" / "a.json", kernels=9)
+    write_trace(tmp_path / "mixed" / "b.json", kernels=10, first_us=1_600_000_000_000_000)
+    lines = run("ingest", tmp_path / "job", tmp_path / "mixed", "--store", tmp_path / "lab").stderr.splitlines()
+    assert [line for line in lines if "job" in line] == ["job: 2 files; 16 kernels"]
+    several = f"{tmp_path / 'mixed'}: 2 files, 2 runs, because not all are ranks recorded together"
+    assert [line for line in lines if "mixed" in line] == [several]
+
+
 def test_a_folder_without_files_is_named_with_what_is_expected(run: Run, tmp_path: Path) -> None:
     (tmp_path / "empty" / "deeper").mkdir(parents=True)
     result = run("ingest", tmp_path / "empty", "--store", tmp_path / "lab")

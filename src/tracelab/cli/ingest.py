@@ -252,20 +252,15 @@ def _count_more(occurrences: list[tuple[FileResult, Diagnostic]]) -> str:
 
 
 def _folder_lines(report: Report) -> Iterator[str]:
-    """Return a line for each folder with several files: whether they became the ranks of one run."""
+    """Return a line for each folder whose files became several runs; the line of a run counts the files of one."""
     folders: dict[Path, list[str]] = {}
     for result in report.files:
         if result.run and result.status in ("stored", "salvaged"):
             folders.setdefault(result.path.parent, []).append(result.run)
     for folder, runs in folders.items():
-        count = len(set(runs))
-        if len(runs) > 1:
+        if (count := len(set(runs))) > 1:
             files = f"{escape_path(folder)}: {len(runs):,} files"
-            yield (
-                f"{files}, one run: {runs[0]}"
-                if count == 1
-                else (f"{files}, {count:,} runs, because not all are ranks recorded together")
-            )
+            yield f"{files}, {count:,} runs, because not all are ranks recorded together"
 
 
 def _file_name(result: FileResult) -> str:
