@@ -119,6 +119,7 @@ def test_a_parameter_of_a_query_replaces_an_option_of_its_name(run: Run, questio
 def test_help_lists_the_queries(run: Run) -> None:
     text = run("query", "--help").stdout
     assert all(name in text for name in library.library())
+    assert "\n\nMore options: tracelab query NAME --help\n\n" in text
 
 
 def test_help_of_a_query_comes_from_its_header(run: Run, question: Path) -> None:

@@ -63,7 +63,9 @@ class QueryGroup(click.Group):
         return name and escape_controls(name), command, rest  # usage lines quote it
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """List the queries with their titles, by subject."""
+        """List the queries with their titles, by subject, behind the line that names the help of one."""
+        formatter.write_paragraph()
+        formatter.write_text("More options: tracelab query NAME --help")
         _write_subjects(formatter, None)
 
 
