@@ -88,7 +88,7 @@ def test_a_catalog_follows_its_store(
     assert "8 files of 4 tables; 0 added, 0 removed" in export(store, f"--{kind}", folder)
     add_run(store, "later", kernels=3)
     assert "12 files of 4 tables; 4 added, 0 removed" in export(store, f"--{kind}", folder)
-    compaction.drop(store, RUNS[0], None)
+    compaction.drop(store, {RUNS[0]}, None)
     add_run(store, RUNS[1], kernels=5)
     assert "8 files of 4 tables; 4 added, 8 removed" in export(store, f"--{kind}", folder)
     rows = read(folder, "kernels")

@@ -145,7 +145,7 @@ def test_a_damaged_part_is_not_compacted_and_is_repaired_by_its_traces(store: Pa
 
 def test_drop_removes_a_run_and_its_files(store: Path) -> None:
     other = [path for path in files(store) if "run=other" in path]
-    (dropped,) = compaction.drop(store, "job", None)
+    (dropped,) = compaction.drop(store, {"job"}, None)
     assert (dropped.run, dropped.sources, dropped.size_bytes > 1000) == ("job", RANKS, True)
     assert (files(store), runs(store), verified(store)) == (other, ["other"], [])
 
@@ -157,6 +157,20 @@ def test_drop_by_age_takes_runs_whose_last_ingest_is_older(store: Path, job: Pat
     assert [each.run for each in compaction.list_runs(store, None, between)] == ["other"]
     assert [each.run for each in compaction.drop(store, None, between)] == ["other"]
     assert runs(store) == ["job", "later"]
+
+
+def test_drop_lists_and_removes_the_runs_of_a_pattern(store: Path, job: Path) -> None:
+    def run(*arguments: str) -> tuple[int, list[str]]:
+        result = CliRunner().invoke(main, ["drop", *arguments, "--store", str(store)])
+        return result.exit_code, [line.partition(": 1 source")[0] for line in result.stderr.splitlines()]
+
+    for at, name in enumerate(("nightly-1", "nightly-2", "weekly"), 20):
+        (job.parent / name).mkdir()
+        ingest([write_trace(job.parent / name / "rank0.json", kernels=at)], store, run=name)
+    several = ["nightly-1", "nightly-2"]
+    assert run("--run", "nightly-?", "--dry-run") == (0, [*several, "2 runs would be removed"])
+    assert run("--run", "nightly-*", "--run", "weekly") == (0, [*several, "weekly", "removed 3 runs"])
+    assert (runs(store), run("--run", "nightly-*")[0]) == (["job", "other"], 3)
 
 
 def test_the_commands_print_what_they_do(store: Path) -> None:
@@ -263,7 +277,7 @@ def dying(call):
     return wrapped
 for owner, name in ((os, "link"), (Path, "replace"), (Path, "unlink"), (Path, "mkdir")):
     setattr(owner, name, dying(getattr(owner, name)))
-compaction.compact(store) if sys.argv[3] == "compact" else compaction.drop(store, "other", None)
+compaction.compact(store) if sys.argv[3] == "compact" else compaction.drop(store, {"other"}, None)
 """
 """Kills itself before one of the calls that change a store."""
 

@@ -153,7 +153,7 @@ def test_a_dropped_run_leaves_no_kept_rows(tmp_path: Path) -> None:
     store = store_of(tmp_path / "lab", 10)
     assert waits(store) == [10, 0, 10, 0]
     assert list(store.glob(f"{rollups.FOLDER}/*/*/*.parquet"))
-    compaction.drop(store, "job", None)
+    compaction.drop(store, {"job"}, None)
     assert not list(store.glob(f"{rollups.FOLDER}/*/*/*.parquet"))
 
 

@@ -126,7 +126,7 @@ def test_a_delta_table_beside_the_files_at_a_url_follows_its_store(
     assert " 0 removed" in done[0].stderr
     assert " 0 added, 0 removed" in done[1].stderr
     assert read_delta(url) == ["job"] * (3 + 4 + 5)
-    assert compaction.drop(url, "job", None)
+    assert compaction.drop(url, {"job"}, None)
     monkeypatch.setattr(remote, "_FOOTER_BYTES", 64)  # shorter than any footer
     ingest([write_trace(tmp_path / "second.json", kernels=2, rank=0)], url)
     assert CliRunner().invoke(main, words).exit_code == 0
@@ -406,7 +406,7 @@ def test_a_commit_whose_response_was_lost_is_the_writers_own(
         assert [file.status for file in ingest([job], url, replace=replace).files] == ["stored"] * RANKS
     assert [run.parts for run in compaction.compact(url)] == [1]
     assert kernels(url) == ALL
-    assert [run.sources for run in compaction.drop(url, "job", None)] == [RANKS]
+    assert [run.sources for run in compaction.drop(url, {"job"}, None)] == [RANKS]
 
 
 def test_of_two_that_remove_a_run_one_did(url: str, job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -417,11 +417,11 @@ def test_of_two_that_remove_a_run_one_did(url: str, job: Path, monkeypatch: pyte
     def create_late(files: Any, *arguments: Any) -> bool:
         if not others:
             others.append([])
-            others[0] = compaction.drop(url, "job", None)
+            others[0] = compaction.drop(url, {"job"}, None)
         return create(files, *arguments)
 
     monkeypatch.setattr(remote.BucketFiles, "create", create_late)
-    assert [len(runs) for runs in (compaction.drop(url, "job", None), *others)] == [0, 1]
+    assert [len(runs) for runs in (compaction.drop(url, {"job"}, None), *others)] == [0, 1]
 
 
 def test_a_commit_that_exists_and_is_not_found_is_one_sentence(
@@ -516,7 +516,7 @@ def test_a_run_there_is_compacted_beside_a_reader_and_dropped(url: str, job: Pat
 def test_a_compaction_or_a_drop_that_dies_between_any_two_requests_is_whole_or_none(
     url: str, job: Path, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    call = {"compact": compaction.compact, "drop": lambda place: compaction.drop(place, "job", None)}[command]
+    call = {"compact": compaction.compact, "drop": lambda place: compaction.drop(place, {"job"}, None)}[command]
     ingest([job], url)
     outcomes = []
     for number in range(60):

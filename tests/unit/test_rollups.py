@@ -92,7 +92,7 @@ def test_figures_are_the_sums_of_the_queries_that_they_rest_on(store: Path) -> N
 def test_only_runs_whose_sources_change_are_computed_again(store: Path, computed: list[str]) -> None:
     before = answer(store)
     build_store(store, rows_of("b", factor=2))
-    compaction.drop(store, "c", None)
+    compaction.drop(store, {"c"}, None)
     after = answer(store)
     assert computed[len(RUNS) :] == ["b"]
     of_a = [[row for row in each if row["run"] == "a"] for each in (before, after)]

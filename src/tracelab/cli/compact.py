@@ -40,7 +40,8 @@ def command(store: Path | str | None, run: str | None, *, precompute: bool) -> N
     them now, which takes some 20 seconds for each million kernels, and 0.1 seconds for each small run.
     A store at a URL keeps rollups alone, which the first query that reads them computes.
     """
-    from tracelab.cli.drop import check_run
+    from tracelab.cli.drop import list_runs
+    from tracelab.query.execute import check_run
     from tracelab.schema import store_address
     from tracelab.store.compaction import compact
 
@@ -48,7 +49,9 @@ def command(store: Path | str | None, run: str | None, *, precompute: bool) -> N
     if precompute and isinstance(address, str):
         problem = "is at a URL, which keeps no sums, and rollups as queries compute them"
         raise UsageError(f"--precompute: the store {address} {problem}; leave the option out")
-    check_run(address, run)
+    stored = list_runs(address)
+    if run is not None:
+        check_run(stored, run)
     compacted = compact(address, run)
     for each in compacted:
         print_lines(f"{each.run}: {each.files_before:,} files became {each.files:,}", err=True)

@@ -18,26 +18,32 @@ if TYPE_CHECKING:
 _EPILOG = """\b
 Examples:
   tracelab drop --run main
+  tracelab drop --run 'nightly-*' --dry-run
   tracelab drop --older-than 90d --dry-run
 """
 _UNITS_S = {"h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 
 
 @click.command(epilog=_EPILOG, params=[options.STORE])
-@click.option("--run", metavar="NAME", help="Remove this run.")
+@click.option("--run", "names", metavar="NAME", multiple=True, help="Remove this run, or those of a shell pattern.")
 @click.option("--older-than", metavar="AGE", help="Remove runs whose last ingest is older: 12h, 90d or 4w.")
 @click.option("--dry-run", is_flag=True, help="List what would be removed; remove nothing.")
-def command(store: Path | str | None, *, run: str | None, older_than: str | None, dry_run: bool) -> None:
-    """Remove runs from the store, in one commit. Their traces stay, and can be ingested again."""
-    if (run is None) == (older_than is None):
+def command(store: Path | str | None, *, names: tuple[str, ...], older_than: str | None, dry_run: bool) -> None:
+    """Remove runs from the store, in one commit. Their traces stay, and can be ingested again.
+
+    It lists the runs that it removes. Quote a pattern, such as 'nightly-*', and look at what --dry-run lists first.
+    """
+    if bool(names) == (older_than is not None):
         raise UsageError("name what to remove: --run NAME or --older-than AGE, one of the two")
     before_s = None if older_than is None else time.time() - parse_age_s(older_than)
+    from tracelab.query.execute import expand_runs
     from tracelab.schema import store_address
     from tracelab.store import compaction
 
     address = store_address(store)
-    check_run(address, run)
-    runs = compaction.list_runs(address, run, before_s) if dry_run else compaction.drop(address, run, before_s)
+    stored = list_runs(address)
+    wanted = frozenset(expand_runs(stored, names, "--run")) if names else None
+    runs = compaction.list_runs(address, wanted, before_s) if dry_run else compaction.drop(address, wanted, before_s)
     for each in runs:
         day = time.strftime("%Y-%m-%d", time.gmtime(each.ingested_at_s))
         size = f"{each.files:,} files, {each.size_bytes / 1e6:,.1f} MB"
@@ -47,15 +53,12 @@ def command(store: Path | str | None, *, run: str | None, older_than: str | None
     print_lines(f"{total} would be removed" if dry_run else f"removed {total}", err=True)
 
 
-def check_run(address: Path | str, run: str | None) -> None:
-    """Raise NoDataError for an empty store, and for a run that the store lacks."""
-    from tracelab.query import execute
+def list_runs(address: Path | str) -> list[str]:
+    """Return the runs of a store, by name. Raises NoDataError for an empty store."""
     from tracelab.store.commit import Store
     from tracelab.store.commit_log import check_not_empty
 
-    runs = check_not_empty(address, Store(address).snapshot()).runs
-    if run is not None:
-        execute.check_run(sorted(runs), run)
+    return sorted(check_not_empty(address, Store(address).snapshot()).runs)
 
 
 def parse_age_s(text: str) -> float:

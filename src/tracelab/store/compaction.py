@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -79,18 +79,18 @@ def _compact_runs(store: Store, run: str | None, stagings: ExitStack, merged: se
             yield CompactedRun(name, len(parts), next(files), len(now), next(files))
 
 
-def list_runs(address: Path | str, run: str | None, before_s: float | None) -> list[DroppedRun]:
-    """Return one run, or those without a source that was ingested after a time."""
-    return _describe_runs(_select_runs(Store(address).snapshot(), run, before_s))
+def list_runs(address: Path | str, runs: Set[str] | None, before_s: float | None) -> list[DroppedRun]:
+    """Return some runs (None: all), without those that have a source that was ingested after a time."""
+    return _describe_runs(_select_runs(Store(address).snapshot(), runs, before_s))
 
 
-def drop(address: Path | str, run: str | None, before_s: float | None) -> list[DroppedRun]:
+def drop(address: Path | str, runs: Set[str] | None, before_s: float | None) -> list[DroppedRun]:
     """Remove what `list_runs` returns, in one commit."""
     store = Store(address)
     removed: list[Part] = []
 
     def decide(snapshot: Snapshot) -> tuple[list[StagedPart], list[Part]] | None:
-        removed[:] = _select_runs(snapshot, run, before_s)
+        removed[:] = _select_runs(snapshot, runs, before_s)
         return ([], removed) if removed else None
 
     with store.staging_folder() as staging:
@@ -99,8 +99,8 @@ def drop(address: Path | str, run: str | None, before_s: float | None) -> list[D
     return _describe_runs(removed)
 
 
-def _select_runs(snapshot: Snapshot, run: str | None, before_s: float | None) -> list[Part]:
-    parts = [part for part in snapshot.parts.values() if run in (None, part.run)]
+def _select_runs(snapshot: Snapshot, runs: Set[str] | None, before_s: float | None) -> list[Part]:
+    parts = [part for part in snapshot.parts.values() if runs is None or part.run in runs]
     recent = {part.run for part in parts if before_s is not None and part.ingested_at_s >= before_s}
     return [part for part in parts if part.run not in recent]
 
