@@ -14,6 +14,7 @@ from tracelab.client import Lab
 from tracelab.query import library
 from tracelab.query.spec import Query
 from tracelab.study import evaluate, session, spec
+from tracelab.table_types import Table
 
 _NOTICE = "<!-- Written by docs/generate.py; change the code, then run `make docs`. -->"
 _MACRO = re.compile(r"((?:^--.*\n)*)^create or replace macro (\w+)\(([^)]*)\) as( table)?", re.MULTILINE)
@@ -61,7 +62,10 @@ def _build_cli() -> str:
 
 
 def _build_schema() -> str:
-    tables: list[schema.Table | computations.ComputedTable] = [*schema.TABLES, *table_lookup.COMPUTED_TABLES.values()]
+    tables: list[Table | computations.ComputedTable] = [
+        *schema.TABLES,
+        *table_lookup.COMPUTED_TABLES.values(),
+    ]
     computed = " and ".join(f"`{name}`" for name in table_lookup.COMPUTED_TABLES)
     parts = [
         "# Tables",

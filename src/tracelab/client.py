@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import duckdb
 import pyarrow as pa
 
-from tracelab import schema, table_lookup
+from tracelab import table_lookup
 from tracelab.errors import NoDataError, UsageError
 from tracelab.output.result import Result, Titles
 from tracelab.query import execute, library, spec
@@ -383,7 +383,7 @@ class Lab:
         """
         self._refuse_scope("files")
         parts = session.list_parts(self.store).parts.values()
-        return integrity.table_paths(self.store.resolve(), parts, schema.find_stored_table(table).name)
+        return integrity.table_paths(self.store.resolve(), parts, table_lookup.find_stored_table(table).name)
 
     def queries(self) -> Titles:
         """Return the names of the library's queries with their titles."""

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 from tracelab.resources import QUERIES
-from tracelab.schema import ComputedTable, columns
+from tracelab.table_types import ComputedTable, columns
 
 
 @cache

@@ -1,14 +1,5 @@
 """The stored tables, declared once: Arrow types, empty tables, DuckDB comments and docs all derive from them."""
 
-import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
-from typing import Literal
-
-import pyarrow as pa
-
 from tracelab.enumerations import (
     PARALLELISMS,
     PRECISIONS,
@@ -16,177 +7,24 @@ from tracelab.enumerations import (
     RUN_STATUSES,
     SOURCE_FORMATS,
 )
-from tracelab.errors import UsageError, suggest_name
+from tracelab.table_types import (
+    CORRELATION,
+    DEVICE,
+    DUR,
+    EXTERNAL,
+    RANK,
+    START,
+    STREAM,
+    TID,
+    Column,
+    Table,
+    columns,
+    format_choices,
+    index_by_name,
+)
 
 SCHEMA_VERSION = "3.1"
 """Stores of another major version are refused; a minor version only adds tables or columns."""
-
-DEFAULT_STORE = Path("lab")
-
-Kind = Literal["gpu", "cpu", "event", "plain"]
-
-ARROW_TYPES: dict[str, pa.DataType] = {
-    "bool": pa.bool_(),
-    "int32": pa.int32(),
-    "int64": pa.int64(),
-    "double": pa.float64(),
-    "text": pa.string(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    "ints": pa.list_(pa.int64()),
-    "texts": pa.list_(pa.string()),
-    "tags": pa.map_(pa.string(), pa.string()),
-}
-"""The short type names used below."""
-
-DUCKDB_TYPES: dict[str, str] = {
-    "bool": "boolean",
-    "int32": "integer",
-    "int64": "bigint",
-    "double": "double",
-    "text": "varchar",
-    "timestamp": "timestamptz",
-    "ints": "bigint[]",
-    "texts": "varchar[]",
-    "tags": "map(varchar, varchar)",
-}
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column: its name carries the unit, `type` is a key of `ARROW_TYPES`."""
-
-    name: str
-    type: str
-    doc: str
-    nullable: bool = True
-
-    @property
-    def arrow(self) -> "pa.Field[pa.DataType]":
-        """The column as an Arrow field."""
-        return pa.field(self.name, ARROW_TYPES[self.type], nullable=self.nullable)
-
-    @property
-    def duckdb(self) -> str:
-        """The column's DuckDB type."""
-        return DUCKDB_TYPES[self.type]
-
-
-@dataclass(frozen=True)
-class Table:
-    """One table: `row` describes a row; `kind` decides which shared columns it begins with.
-
-    `capture_hint` is what to do when a store has no rows of it; `summarized_by` names the table that may hold sums of
-    its events instead, as a profiler itself wrote them.
-    """
-
-    name: str
-    row: str
-    kind: Kind
-    capture_hint: str
-    own: tuple[Column, ...]
-    summarized_by: str | None = None
-
-    @cached_property
-    def columns(self) -> tuple[Column, ...]:
-        """All stored columns, in order."""
-        return (*_IDENTITY, *_SHARED[self.kind], *self.own, *(() if self.kind == "plain" else (_ARGS,)))
-
-    @cached_property
-    def view_columns(self) -> tuple[Column, ...]:
-        """The columns an analyst sees: the stored ones, and `end_ns` behind `dur_ns` where there are both times."""
-        return tuple(_with_end(self.columns))
-
-    @cached_property
-    def arrow(self) -> pa.Schema:
-        """The stored columns as an Arrow schema."""
-        return pa.schema([column.arrow for column in self.columns])
-
-    def empty(self) -> pa.Table:
-        """The table without rows, as of a source that has none of them."""
-        return self.arrow.empty_table()
-
-    def rows(self, rows: Iterable[dict[str, object]]) -> pa.Table:
-        """Build a table of this schema from literal rows; missing columns are NULL. Unknown ones raise KeyError."""
-        known = {column.name for column in self.columns}
-        listed = list(rows)
-        for row in listed:
-            if unknown := set(row) - known:
-                raise KeyError(f"{self.name} has no column {sorted(unknown)}")
-        return pa.Table.from_pylist(listed, schema=self.arrow)
-
-
-def _with_end(columns: Iterable[Column]) -> Iterator[Column]:
-    names = set()
-    for column in columns:
-        names.add(column.name)
-        yield column
-        if column.name == "dur_ns" and "start_ns" in names:
-            yield Column("end_ns", "int64", "End: start_ns + dur_ns; NULL where either is.")
-
-
-def _format_choices(values: tuple[str, ...]) -> str:
-    """The values as a sentence: a, b or c."""
-    return f"{', '.join(values[:-1])} or {values[-1]}."
-
-
-def columns(*lines: tuple[str, str, str]) -> tuple[Column, ...]:
-    """Return nullable columns of lines with name, type and meaning."""
-    return tuple(Column(*line) for line in lines)
-
-
-RUN = Column("run", "text", "The execution this row belongs to; also the Hive partition.", nullable=False)
-
-
-@dataclass(frozen=True)
-class ComputedTable:
-    """A table that Python computes from the rows of a run; the first of its columns is the run."""
-
-    name: str
-    row: str
-    own: tuple[Column, ...]
-
-    @property
-    def view_columns(self) -> tuple[Column, ...]:
-        """All columns, in order."""
-        return (RUN, *self.own)
-
-
-_IDENTITY = (
-    RUN,
-    Column("source", "text", "First 16 hex digits of the SHA-256 of the input file.", nullable=False),
-)
-_RANK = Column("rank", "int32", "Rank of the process in its job; 0 where the source does not have it.", nullable=False)
-_PID = Column("pid", "int64", "Operating-system process id.")
-_ARGS = Column(
-    "args",
-    "text",
-    "JSON object of the source's arguments that no column holds, fractions as doubles; NULL when there are none.",
-)
-_START = Column("start_ns", "int64", "Start, in ns on the source's clock (`sources.clock`).")
-_DUR = Column("dur_ns", "int64", "Duration in ns; below 0 only where the source has it so.")
-_TID = Column("tid", "int64", "Operating-system thread id.")
-_DEVICE = Column("device", "int32", "Ordinal of the GPU as the process sees it.")
-_STREAM = Column("stream", "int64", "Stream id within its context.")
-_CORRELATION = Column("correlation", "int64", "Links a launch with its GPU rows, within (source, pid).")
-_EXTERNAL = Column("external_id", "int64", "Id of the framework op that was running (`ops.external_id`).")
-
-_SHARED: dict[Kind, tuple[Column, ...]] = {
-    "gpu": (
-        _RANK,
-        _PID,
-        _DEVICE,
-        Column("context", "int64", "CUDA context id."),
-        _STREAM,
-        _START,
-        _DUR,
-        _CORRELATION,
-        Column("graph", "int64", "Id of the CUDA graph that launched it."),
-        Column("graph_node", "int64", "Node of that graph."),
-    ),
-    "cpu": (_RANK, _PID, _TID, _START, _DUR),
-    "event": (_RANK, _PID),
-    "plain": (),
-}
 
 _SHAPE = columns(
     ("grid_x", "int32", "Thread blocks in x."),
@@ -216,8 +54,8 @@ TABLES: tuple[Table, ...] = (
             ("global_batch_size", "int32", "Samples a step over all processes."),
             ("gpus", "int32", "GPUs used."),
             ("world_size", "int32", "Processes of the job."),
-            ("parallelism", "text", _format_choices(PARALLELISMS)),
-            ("precision", "text", _format_choices(PRECISIONS)),
+            ("parallelism", "text", format_choices(PARALLELISMS)),
+            ("precision", "text", format_choices(PRECISIONS)),
             ("optimizer", "text", "Optimizer name."),
             ("learning_rate", "double", "Learning rate at the start."),
             ("data_fraction", "double", "Share of the data set used, 0 to 1."),
@@ -227,11 +65,11 @@ TABLES: tuple[Table, ...] = (
             ("epochs", "int32", "Epochs requested."),
             ("sweep", "text", "Name of the sweep this run is a cell of."),
             ("repeat", "int32", "Which repetition of the cell, from 0."),
-            ("profiler", "text", _format_choices(RUN_PROFILERS)),
+            ("profiler", "text", format_choices(RUN_PROFILERS)),
             ("parameters", "int64", "Parameters of the model."),
             ("parameter_bytes", "int64", "Bytes of the parameters."),
             ("flop_per_sample", "double", "Forward FLOPs of one sample (a multiply-add is two)."),
-            ("status", "text", _format_choices(RUN_STATUSES)),
+            ("status", "text", format_choices(RUN_STATUSES)),
             ("error", "text", "The error, in one sentence."),
             ("host", "text", "Host name."),
             ("gpu", "text", "GPU model name."),
@@ -250,7 +88,7 @@ TABLES: tuple[Table, ...] = (
         "ingest a trace",
         columns(
             ("path", "text", "Path of the file at ingest."),
-            ("format", "text", _format_choices(SOURCE_FORMATS)),
+            ("format", "text", format_choices(SOURCE_FORMATS)),
             ("producer", "text", "The program that wrote the file, where the file names it."),
             ("producer_version", "text", "Its version."),
             ("sha256", "text", "SHA-256 of the file's bytes."),
@@ -277,7 +115,7 @@ TABLES: tuple[Table, ...] = (
         "plain",
         _CAPTURE_GPU,
         (
-            _RANK,
+            RANK,
             *columns(
                 ("device", "int32", "Ordinal of the GPU as the process sees it."),
                 ("host", "text", "Host name."),
@@ -309,7 +147,7 @@ TABLES: tuple[Table, ...] = (
                 ("shared_dynamic_bytes", "int64", "Dynamic shared memory of a block."),
                 ("occupancy_ratio", "double", "Achieved occupancy as the profiler estimated it, 0 to 1."),
             ),
-            _EXTERNAL,
+            EXTERNAL,
         ),
         summarized_by="summaries",
     ),
@@ -368,13 +206,13 @@ TABLES: tuple[Table, ...] = (
                 "text",
                 "What carried the metadata: 'kernel', 'op' or 'range', the range that launched a kernel.",
             ),
-            _TID,
-            _DEVICE,
-            _STREAM,
-            _START,
-            _DUR,
-            _CORRELATION,
-            _EXTERNAL,
+            TID,
+            DEVICE,
+            STREAM,
+            START,
+            DUR,
+            CORRELATION,
+            EXTERNAL,
             *columns(
                 (
                     "collective",
@@ -416,8 +254,8 @@ TABLES: tuple[Table, ...] = (
         (
             Column("api", "text", "runtime, driver, osrt, cublas, cudnn …"),
             Column("name", "text", "Function name, without version suffix."),
-            _CORRELATION,
-            _EXTERNAL,
+            CORRELATION,
+            EXTERNAL,
             Column("return_value", "int64", "Return code."),
         ),
         summarized_by="summaries",
@@ -449,10 +287,10 @@ TABLES: tuple[Table, ...] = (
                 ("category", "text", "NVTX category, or the trace's own."),
                 ("scope", "text", "'cpu', or 'gpu' for its projection onto a device."),
             ),
-            _TID,
-            _DEVICE,
-            _STREAM,
-            _START,
+            TID,
+            DEVICE,
+            STREAM,
+            START,
             Column("dur_ns", "int64", "Duration in ns; NULL for a mark, and for a range that never ended."),
             Column("payload", "text", "Payload, as JSON."),
         ),
@@ -476,7 +314,7 @@ TABLES: tuple[Table, ...] = (
         "event",
         "profile with the PyTorch profiler and profile_memory=True",
         (
-            _TID,
+            TID,
             *columns(
                 ("time_ns", "int64", "Time, in ns on the source's clock."),
                 ("device", "int32", "Ordinal of the GPU; NULL for host memory."),
@@ -519,9 +357,9 @@ TABLES: tuple[Table, ...] = (
         "profile single kernels with ncu, and ingest its report or the output of `ncu --csv --page raw`",
         (
             Column("launch", "int64", "Number of the launch within its report."),
-            _DEVICE,
+            DEVICE,
             Column("context", "int64", "CUDA context id."),
-            _STREAM,
+            STREAM,
             Column("kernel", "text", "Kernel name."),
             *_SHAPE,
             *columns(
@@ -611,8 +449,8 @@ TABLES: tuple[Table, ...] = (
                 ("epoch", "int32", "Epoch, from 0."),
                 ("step", "int64", "Number within the epoch and phase, from 0."),
             ),
-            _START,
-            _DUR,
+            START,
+            DUR,
             *columns(
                 ("samples", "int64", "Samples this rank processed; of tensor-parallel ranks the first counts them."),
                 ("loss", "double", "Loss."),
@@ -673,10 +511,10 @@ TABLES: tuple[Table, ...] = (
                 ("phase", "text", "Chrome trace phase: X, i, B, E, s, f, M …"),
                 ("name", "text", "Event name."),
             ),
-            _TID,
+            TID,
             Column("track", "text", "Track, as the source names it, where it is not a thread id."),
-            _START,
-            _DUR,
+            START,
+            DUR,
         ),
     ),
     Table(
@@ -694,29 +532,7 @@ TABLES: tuple[Table, ...] = (
     ),
 )
 
-BY_NAME: dict[str, Table] = {table.name: table for table in TABLES}
+BY_NAME = index_by_name(TABLES)
 """Every table by its name."""
 GPU_ACTIVITY = ("kernels", "memcpys", "memsets", "graph_launches")
 """The tables of what occupies a GPU, whose rows are those of the view gpu_activity."""
-
-
-def find_stored_table(name: str) -> Table:
-    """Return a table that a store has as files. Raises UsageError for any other."""
-    if name not in BY_NAME:
-        raise UsageError(suggest_name("table", name, list(BY_NAME)))
-    return BY_NAME[name]
-
-
-def store_path(given: Path | str | None) -> Path:
-    """Return the store to use: the given path, else $TRACELAB_STORE, else ./lab."""
-    return Path(store_address(given))
-
-
-def store_address(given: Path | str | None) -> Path | str:
-    """Return the store to use as `store_path` does; the URL of one in object storage is text."""
-    place = given or os.environ.get("TRACELAB_STORE") or DEFAULT_STORE
-    if not isinstance(place, str) or "://" not in place:
-        return Path(place)
-    from tracelab.file_urls import is_file_url, parse_file_url
-
-    return parse_file_url(place) if is_file_url(place) else place

@@ -7,16 +7,18 @@ import pyarrow as pa
 
 from tracelab import computations, schema
 from tracelab.errors import UsageError, suggest_name
+from tracelab.table_types import ComputedTable, Table, index_by_name
 
-_COMPUTED = tuple(chain.from_iterable(map(attrgetter("tables"), computations.COMPUTATIONS)))
-COMPUTED_TABLES: dict[str, schema.ComputedTable] = dict(zip(map(attrgetter("name"), _COMPUTED), _COMPUTED, strict=True))
+COMPUTED_TABLES: dict[str, ComputedTable] = index_by_name(
+    chain.from_iterable(map(attrgetter("tables"), computations.COMPUTATIONS))
+)
 """Every computed table by its name."""
 
 
 def describe_tables(name: str | None = None) -> pa.Table:
     """Return the tables with what a row of each is, or the columns of one table with types and meanings."""
     if name is None:
-        listed: list[schema.Table | schema.ComputedTable] = [*schema.TABLES, *COMPUTED_TABLES.values()]
+        listed: list[Table | ComputedTable] = [*schema.TABLES, *COMPUTED_TABLES.values()]
         return pa.Table.from_pylist([{"table": table.name, "row": table.row} for table in listed])
     columns = find_table(name).view_columns
     return pa.Table.from_pylist(
@@ -24,7 +26,14 @@ def describe_tables(name: str | None = None) -> pa.Table:
     )
 
 
-def find_table(name: str) -> schema.Table | schema.ComputedTable:
+def find_stored_table(name: str) -> Table:
+    """Return a table that a store has as files, by its name. Raises UsageError for any other."""
+    if name not in schema.BY_NAME:
+        raise UsageError(suggest_name("table", name, list(schema.BY_NAME)))
+    return schema.BY_NAME[name]
+
+
+def find_table(name: str) -> Table | ComputedTable:
     """Return a table, stored or computed, by its name. Raises UsageError for an unknown one."""
     table = schema.BY_NAME.get(name) or COMPUTED_TABLES.get(name)
     if table is None:

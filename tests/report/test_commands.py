@@ -102,8 +102,15 @@ def test_the_commands_of_a_run_without_findings_name_the_store(tmp_path: Path) -
     assert [command for command in shown if fails(command)] == []
 
 
-def test_the_default_store_needs_no_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRACELAB_STORE", "/data/lab")
-    assert StoreCommands(Path("/data/lab")).query("mfu", run="r") == "tracelab query mfu --run r"
+def test_the_default_store_needs_no_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = build_store(tmp_path / "lab", {"kernel_metrics": [METRIC | {"run": "counted"}]})
+    shown = "tracelab query roofline --run counted"
+    assert commands_of_text(repr(tracelab.open(store).summary())) == [f"{shown} --store {store}"]
+    monkeypatch.setenv("TRACELAB_STORE", str(store))
+    assert commands_of_text(repr(tracelab.open(store).summary())) == [shown]
+
+
+def test_commands_name_a_store_and_what_they_read_of_it() -> None:
+    assert StoreCommands().query("mfu", run="r") == "tracelab query mfu --run r"
     assert StoreCommands(Path("lab")).compare("a", "b") == "tracelab compare a b --store lab"
     assert StoreCommands(aligned=True).summary("--run", "r") == "tracelab summary --run r --aligned"

@@ -17,7 +17,7 @@ LAYERS = (
     {"readers", "sql"},
     {"query", "store"},
     {"output", "paths", "change_points"},
-    {"schema", "computations", "table_lookup", "run_names"},
+    {"schema", "table_types", "computations", "table_lookup", "run_names"},
     {"file_urls"},
     {"allocator", "errors", "enumerations", "exact_json", "resources", "temp_folders", "interrupts"},
     {"foreign_text"},

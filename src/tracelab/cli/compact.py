@@ -42,8 +42,8 @@ def command(store: Path | str | None, run: str | None, *, precompute: bool) -> N
     """
     from tracelab.cli.drop import list_runs
     from tracelab.query.execute import check_run
-    from tracelab.schema import store_address
     from tracelab.store.compaction import compact
+    from tracelab.store.files import store_address
 
     address = store_address(store)
     if precompute and isinstance(address, str):

@@ -37,8 +37,8 @@ def command(store: Path | str | None, *, names: tuple[str, ...], older_than: str
         raise UsageError("name what to remove: --run NAME or --older-than AGE, one of the two")
     before_s = None if older_than is None else time.time() - parse_age_s(older_than)
     from tracelab.query.execute import expand_runs
-    from tracelab.schema import store_address
     from tracelab.store import compaction
+    from tracelab.store.files import store_address
 
     address = store_address(store)
     stored = list_runs(address)

@@ -47,9 +47,9 @@ class Time(click.ParamType[int]):
 
 def _parse_place(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Path | str | None:
     """Parse a folder of catalogs; the URL of one in object storage is text."""
-    from tracelab import schema
+    from tracelab.store.files import store_address
 
-    place = schema.store_address(value) if value is not None else None
+    place = store_address(value) if value is not None else None
     if isinstance(place, Path) and place.exists() and not place.is_dir():
         raise click.BadParameter(f"{place} is a file; choose a folder")
     return place
@@ -226,13 +226,13 @@ def command(  # noqa: PLR0913  one for each option
 
 def _register(store: Path | None, iceberg: Path | str | None, delta: Path | str | None, others: list[Any]) -> None:
     """Register the files of a store in catalogs; options that select rows are refused: files have all of them."""
-    from tracelab import schema
     from tracelab.export.delta import register_delta
     from tracelab.export.iceberg import CATALOG, register_iceberg
+    from tracelab.store.files import store_address
 
     if any(value not in (None, False, ()) for value in others):
         raise UsageError("--iceberg and --delta register whole files: leave out options that select rows or a format")
-    root = schema.store_address(store)
+    root = store_address(store)
     if iceberg is not None:
         print_lines(_describe(f"iceberg {iceberg}/{CATALOG}", register_iceberg(root, iceberg)), err=True)
     if delta is not None:

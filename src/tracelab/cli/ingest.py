@@ -88,7 +88,7 @@ def command(  # noqa: PLR0913  one for each option of the command
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
     from tracelab.ingest.pipeline import ingest
-    from tracelab.schema import store_address
+    from tracelab.store.files import store_address
 
     _finish_killed_runs(paths)
     with progress_bar(visible=sys.stderr.isatty() and not quiet) as progress:

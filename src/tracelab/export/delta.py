@@ -22,6 +22,7 @@ from tracelab.export.committed_files import (
     reader_options,
 )
 from tracelab.store.integrity import is_store
+from tracelab.table_types import Table
 
 LINK = "store"
 
@@ -93,7 +94,7 @@ def _find_prefix(files: CommittedFiles, place: str, table: str) -> str:
     return f"{LINK}/"
 
 
-def _register(place: str, prefix: str, declared: schema.Table, files: CommittedFiles) -> Registered:
+def _register(place: str, prefix: str, declared: Table, files: CommittedFiles) -> Registered:
     from deltalake import DeltaTable, Field, Schema
     from deltalake.transaction import AddAction
 

@@ -44,9 +44,9 @@ from tracelab.ingest.run_grouping import RunAssignment
 from tracelab.readers.base import ReadResult
 from tracelab.readers.diagnostics import GROUPING_MESSAGES, Diagnostic, DiagnosticCounts, build_diagnostics
 from tracelab.run_names import check_run_name
-from tracelab.schema import store_address
 from tracelab.store import commit as stores
 from tracelab.store.commit import Row, Staged, Store
+from tracelab.store.files import store_address
 from tracelab.store.verification import PartCheck, check_part
 from tracelab.store.writer import BufferedSink, Sink, write_together
 

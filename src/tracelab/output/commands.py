@@ -4,8 +4,6 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from tracelab import schema
-
 
 @dataclass(frozen=True)
 class StoreCommands:
@@ -52,8 +50,7 @@ class StoreCommands:
         return ("--whole",) if self.is_whole else ()
 
     def _render(self, *words: str) -> str:
-        is_default = self.store is None or self.store == schema.store_address(None)
-        return shlex.join(["tracelab", *words, *(() if is_default else ("--store", str(self.store)))])
+        return shlex.join(["tracelab", *words, *(() if self.store is None else ("--store", str(self.store)))])
 
 
 def _spell_option(param: str, value: str) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from tracelab.query.report_rules import Finding
 from tracelab.query.spec import Query, Value
 from tracelab.store import execution, integrity, session
 from tracelab.store.alignment import Alignment, measure
-from tracelab.store.files import find_address
+from tracelab.store.files import find_address, store_address
 from tracelab.store.scope.program_start import (
     AFTER_START,
     ProgramStart,
@@ -85,9 +85,10 @@ class ReportSession:
     @property
     def commands(self) -> StoreCommands:
         """Return the commands that read the same store with the same clocks and the same scope."""
+        address = find_address(self.store)
         is_default = self.scope is None and self.mask is not None
         return StoreCommands(
-            find_address(self.store),
+            None if address == store_address(None) else address,
             aligned=self.alignment is not None,
             scope_options=self.scope.options if self.scope else (),
             unscoped_queries=_unscoped_queries() if self.mask else frozenset(),

@@ -17,6 +17,7 @@ from tracelab.store.commit import StagedPart, Store
 from tracelab.store.commit_log import Part, PartKey, Snapshot
 from tracelab.store.verification import DamagedStoreError, FileProblem, find_common_path
 from tracelab.store.writer import TableWriter
+from tracelab.table_types import Table
 
 _LARGE_BYTES = 64 << 20
 """Parts of more stay as they are."""
@@ -171,7 +172,7 @@ def _stage_merged(store: Store, staging: Path, parts: Sequence[Part]) -> StagedP
     return replace(merged, part=replace(merged.part, ingested_at_s=ingested_at_s))
 
 
-def _write_merged(store: Store, path: Path, table: schema.Table, parts: Sequence[Part]) -> None:
+def _write_merged(store: Store, path: Path, table: Table, parts: Sequence[Part]) -> None:
     """Write the rows of a table of some parts, sorted by rank and time within each source, sources by rank."""
     ordered = sorted(
         ((source, part) for part in parts for source in part.sources),
@@ -198,7 +199,7 @@ def _sort(rows: pa.Table) -> pa.Table:
     return rows.take(pc.sort_indices(rows, sort_keys=keys)) if keys else rows
 
 
-def _read_table(store: Store, part: Part, table: schema.Table) -> pa.Table:
+def _read_table(store: Store, part: Part, table: Table) -> pa.Table:
     """Read a file, texts as dictionaries where it has such. Raises DamagedStoreError for one that was altered."""
     key = part.key_of(table.name)
     content = store.files.read(key)

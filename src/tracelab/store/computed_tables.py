@@ -16,7 +16,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from tracelab import computations, schema
+from tracelab import computations
 from tracelab.allocator import return_freed_memory
 from tracelab.errors import TracelabError, UsageError
 from tracelab.paths.columns import (
@@ -29,6 +29,7 @@ from tracelab.paths.columns import (
 )
 from tracelab.store import execution, kept_relations, rollups, session, shared_relations
 from tracelab.store.shared_relations import SCHEMA
+from tracelab.table_types import ComputedTable
 
 Params = Mapping[str, str | int | float | bool | None]
 Compute = Callable[[dict[str, pa.Table], Params, Callable[[], None]], Mapping[str, pa.Table]]
@@ -369,7 +370,7 @@ def _params_of(sql: str) -> set[str]:
 
 
 def _store(
-    con: duckdb.DuckDBPyConnection, table: schema.ComputedTable, name: str, rows: pa.Table | None, run: str | None
+    con: duckdb.DuckDBPyConnection, table: ComputedTable, name: str, rows: pa.Table | None, run: str | None
 ) -> None:
     """Make computed rows readable as a view of all cursors; None are no rows.
 
@@ -386,13 +387,13 @@ def _store(
         cursor.from_arrow(pa.Table.from_batches(rows.to_batches(_BATCH_ROWS), rows.schema)).create_view(name)
 
 
-def _select_rows(table: schema.ComputedTable, name: str) -> str:
+def _select_rows(table: ComputedTable, name: str) -> str:
     """Return a SELECT of stored rows in the types of the schema."""
     columns = ", ".join(f'"{column.name}"::{column.duckdb} as "{column.name}"' for column in table.own)
     return f'select run::varchar as run, {columns} from {SCHEMA}."{name}"'
 
 
-def _no_rows(table: schema.ComputedTable) -> str:
+def _no_rows(table: ComputedTable) -> str:
     columns = ", ".join(f'null::{column.duckdb} as "{column.name}"' for column in table.view_columns)
     return f"select {columns} where false"
 

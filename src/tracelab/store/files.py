@@ -1,4 +1,4 @@
-"""The files of a store, on a disk or in object storage: list, read, create only where there is none, and delete."""
+"""Where a store is, and its files on a disk or in object storage: list, read, create where there is none, delete."""
 
 import errno
 import json
@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from tracelab.errors import StoreError
+from tracelab.file_urls import is_file_url, parse_file_url
 
+DEFAULT_STORE = Path("lab")
 STAGING = ".staging"
 ORIGIN = ".origin"
 """The name of a file with the URL of the store that a folder is a copy of."""
@@ -29,6 +31,14 @@ class StoredFile(NamedTuple):
     key: str
     size_bytes: int
     modified_s: float
+
+
+def store_address(given: Path | str | None) -> Path | str:
+    """Return the store to use: the given one, else $TRACELAB_STORE, else ./lab; of one in object storage, its URL."""
+    place = given or os.environ.get("TRACELAB_STORE") or DEFAULT_STORE
+    if not isinstance(place, str) or "://" not in place:
+        return Path(place)
+    return parse_file_url(place) if is_file_url(place) else place
 
 
 def is_copy(root: Path) -> bool:

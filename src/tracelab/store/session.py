@@ -17,6 +17,8 @@ from tracelab import schema, table_lookup, temp_folders
 from tracelab.resources import QUERIES
 from tracelab.store import commit_log, execution, integrity, rules, shared_relations
 from tracelab.store.commit_log import Snapshot
+from tracelab.store.files import store_address
+from tracelab.table_types import Column, ComputedTable, Table
 
 if TYPE_CHECKING:
     from tracelab.store.alignment import Alignment
@@ -305,7 +307,7 @@ def open_duckdb() -> duckdb.DuckDBPyConnection:
 
 def open_store(given: Path | str | None) -> Path:
     """Return the folder of a store: the given one, else $TRACELAB_STORE, else ./lab. One at a URL is copied first."""
-    address = schema.store_address(given)
+    address = store_address(given)
     if isinstance(address, Path):
         return address
     from tracelab.store import remote
@@ -461,7 +463,7 @@ def render_session(
     With `referenced`, leave out the views and macros that this SQL does not need. `beside` has the rows of a store that
     `stored` lacks in a scope, by the prefix of their views: without one it lacks none, and these are the same rows.
     """
-    tables: Sequence[schema.Table] = schema.TABLES
+    tables: Sequence[Table] = schema.TABLES
     whole, words = list(library), None
     computed = list(table_lookup.COMPUTED_TABLES.values())
     if referenced is not None:
@@ -477,7 +479,7 @@ def render_session(
             for table in _BESIDE[prefix]
             if words is None or prefix + table in words
         ]
-    commented: list[schema.Table | schema.ComputedTable] = [*tables, *computed]
+    commented: list[Table | ComputedTable] = [*tables, *computed]
     documented = [_create_comments(table) for table in commented] if comments else []
     return SessionSql([_SETTINGS, *views, *documented], list(library), whole)
 
@@ -487,7 +489,7 @@ def referenced_tables(store: Path, referenced: str) -> list[str]:
     return [table.name for table in _named_tables(_narrow(render_library(store.resolve()), referenced)[1])]
 
 
-def _named_tables(words: frozenset[str]) -> list[schema.Table]:
+def _named_tables(words: frozenset[str]) -> list[Table]:
     return [table for table in schema.TABLES if {prefix + table.name for prefix in ("", *_BESIDE)} & words]
 
 
@@ -514,18 +516,18 @@ def _relation_texts(referenced: str, *, has_kept: bool) -> list[str]:
     return texts
 
 
-def _create_view(stored: StoredRows | None, table: schema.Table, name: str | None = None) -> str:
+def _create_view(stored: StoredRows | None, table: Table, name: str | None = None) -> str:
     rows = _select_runs(stored) if stored and table.name == "runs" else _select_rows(stored, table)
     return f"create or replace view {name or table.name} as\n{rows};"
 
 
-def _create_numbered_view(stored: StoredRows, table: schema.Table) -> str:
+def _create_numbered_view(stored: StoredRows, table: Table) -> str:
     """Create the view of a table in which a row has its place: `file_row_number` of `filename`."""
     rows = _select_rows(stored, table, "filename", "file_row_number")
     return f"create or replace view numbered_{table.name} as\n{rows};"
 
 
-def _create_placeholder(table: schema.ComputedTable) -> str:
+def _create_placeholder(table: ComputedTable) -> str:
     """Create the view that `computed_tables` replaces where a text names the table; other clients get an error."""
     problem = f"tracelab computes {table.name}: query it with `tracelab sql`, or with Lab.sql in Python"
     return (
@@ -534,14 +536,14 @@ def _create_placeholder(table: schema.ComputedTable) -> str:
     )
 
 
-def _create_comments(table: schema.Table | schema.ComputedTable) -> str:
+def _create_comments(table: Table | ComputedTable) -> str:
     columns = (
         f'comment on column {table.name}."{column.name}" is {sql_literal(column.doc)};' for column in table.view_columns
     )
     return "\n".join([f"comment on view {table.name} is {sql_literal(table.row)};", *columns])
 
 
-def _select_rows(stored: StoredRows | None, table: schema.Table, *places: str) -> str:
+def _select_rows(stored: StoredRows | None, table: Table, *places: str) -> str:
     if stored is None or not stored.has(table.name):
         nulls = "".join(f", null as {place}" for place in places)
         return f"select {_null_columns(table.view_columns)}{nulls} where false"
@@ -568,7 +570,7 @@ def _select_runs(stored: StoredRows) -> str:
     )
 
 
-def _select_typed(stored: StoredRows, table: schema.Table) -> str:
+def _select_typed(stored: StoredRows, table: Table) -> str:
     """Select stored rows in the schema's types: a table without files is empty, a missing column is NULL."""
     if not stored.has(table.name):
         return f"({_select_none(table)})"
@@ -577,11 +579,11 @@ def _select_typed(stored: StoredRows, table: schema.Table) -> str:
     return f"(\n  {_select_none(table)}\n  union all by name {stored.select(table.name)}\n)"
 
 
-def _select_none(table: schema.Table) -> str:
+def _select_none(table: Table) -> str:
     return f"select {_null_columns(table.columns)}, null::varchar as filename where false"
 
 
-def _null_columns(columns: Iterable[schema.Column]) -> str:
+def _null_columns(columns: Iterable[Column]) -> str:
     return ", ".join(f'null::{column.duckdb} as "{column.name}"' for column in columns)
 
 

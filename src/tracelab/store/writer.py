@@ -19,6 +19,7 @@ from pyarrow._compute import call_function  # pyarrow.compute takes 40 ms to imp
 from tracelab import schema
 from tracelab.errors import SchemaMismatchError
 from tracelab.store.commit import COMPRESSION
+from tracelab.table_types import Column, Table
 
 _ROW_GROUP = 262_144
 _ROW_GROUP_BYTES = 24 << 20
@@ -197,7 +198,7 @@ def _complete_rows(name: str, rows: pa.Table, label: Callable[[str], _Values]) -
     types = dict(zip(rows.column_names, rows.schema.types, strict=True))
     columns: list[_Values] = []
     for column in table.columns:
-        as_type = schema.ARROW_TYPES[column.type]
+        as_type = column.arrow.type
         if column.name in _LABELS or (column.name == "rank" and "rank" not in given):
             columns.append(label(column.name))
         elif column.name not in given:
@@ -209,7 +210,7 @@ def _complete_rows(name: str, rows: pa.Table, label: Callable[[str], _Values]) -
     return pa.table(columns, names=table.arrow.names)
 
 
-def _cast_column(table: str, column: schema.Column, values: "pa.ChunkedArray[Any]", as_type: pa.DataType) -> _Values:
+def _cast_column(table: str, column: Column, values: "pa.ChunkedArray[Any]", as_type: pa.DataType) -> _Values:
     if values.type == as_type:
         return values
     try:
@@ -288,7 +289,7 @@ def write_together(folder: Path, sinks: Sequence[BufferedSink]) -> None:
             _write_tables(folder / f"{name}.parquet", table, parts)
 
 
-def _write_tables(path: Path, table: schema.Table, parts: Sequence[pa.Table]) -> None:
+def _write_tables(path: Path, table: Table, parts: Sequence[pa.Table]) -> None:
     """Write tables to one file. Text is a dictionary where it is one in any of them."""
     writer = TableWriter(path, table)
     arrived = max(parts, key=lambda rows: sum(map(pa.types.is_dictionary, rows.schema.types)))
@@ -312,7 +313,7 @@ def _join_small(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
 class TableWriter:
     """Buffers the rows of one table and writes them in large row groups."""
 
-    def __init__(self, path: Path, table: schema.Table) -> None:
+    def __init__(self, path: Path, table: Table) -> None:
         self._path = path
         self._table = table
         self._queue: list[pa.Table] = []
@@ -368,10 +369,10 @@ class TableWriter:
         self._queue, self._queued_rows, self.queued_bytes = [], 0, 0
 
 
-def _write_schema(table: schema.Table, arrived: pa.Schema) -> pa.Schema:
+def _write_schema(table: Table, arrived: pa.Schema) -> pa.Schema:
     """Return the schema to write: text as a dictionary if it arrives as one."""
 
-    def storage_type(column: schema.Column) -> pa.DataType:
+    def storage_type(column: Column) -> pa.DataType:
         return _DICTIONARY if pa.types.is_dictionary(arrived.field(column.name).type) else column.arrow.type
 
     return pa.schema(

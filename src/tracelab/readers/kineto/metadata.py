@@ -233,10 +233,7 @@ def _device_row(entry: dict[str, Any]) -> dict[str, object]:
 def _build_table(table: str, rows: list[dict[str, object]]) -> pa.Table:
     columns = [column for column in schema.BY_NAME[table].columns if column.name not in ("run", "source")]
     return pa.table(
-        {
-            c.name: pa.array([_null_if_too_large(row.get(c.name), c.type) for row in rows], schema.ARROW_TYPES[c.type])
-            for c in columns
-        }
+        {c.name: pa.array([_null_if_too_large(row.get(c.name), c.type) for row in rows], c.arrow.type) for c in columns}
     )
 
 

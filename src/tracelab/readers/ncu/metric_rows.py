@@ -176,7 +176,7 @@ def _build_table(rows: list[_Row]) -> pa.Table:
         "unit": [metric.scale.unit for metric in metrics],
         "args": _build_args(launches, metrics),
     }
-    types = {column.name: schema.ARROW_TYPES[column.type] for column in schema.BY_NAME["kernel_metrics"].columns}
+    types = {column.name: column.arrow.type for column in schema.BY_NAME["kernel_metrics"].columns}
     return pa.table({name: pa.array(values, types[name]) for name, values in columns.items()})
 
 

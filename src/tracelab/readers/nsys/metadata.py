@@ -158,10 +158,7 @@ def build_table(name: str, rows: list[Record]) -> pa.Table:
     if not any("rank" in row for row in rows):
         columns = [column for column in columns if column.name != "rank"]
     return pa.table(
-        {
-            c.name: pa.array([_null_beyond_int32(row.get(c.name), c.type) for row in rows], schema.ARROW_TYPES[c.type])
-            for c in columns
-        }
+        {c.name: pa.array([_null_beyond_int32(row.get(c.name), c.type) for row in rows], c.arrow.type) for c in columns}
     )
 
 

@@ -101,7 +101,7 @@ def list_tables(path: Path, con: sqlite3.Connection) -> Tables:
 def build_table(table: str, rows: list[dict[str, object]]) -> pa.Table:
     """Build a table of the schema, without run and source."""
     columns = [column for column in schema.BY_NAME[table].columns if column.name not in ("run", "source")]
-    return pa.table({c.name: pa.array([row.get(c.name) for row in rows], schema.ARROW_TYPES[c.type]) for c in columns})
+    return pa.table({c.name: pa.array([row.get(c.name) for row in rows], c.arrow.type) for c in columns})
 
 
 def _create_lookups(engine: duckdb.DuckDBPyConnection, con: sqlite3.Connection, tables: Tables) -> None:

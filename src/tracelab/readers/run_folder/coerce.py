@@ -91,7 +91,7 @@ def build_table(table: str, rows: list[Row]) -> pa.Table:
     """Build an Arrow table from rows of `build_row`, with the columns that at least one row has."""
     used = {name for row in rows for name in row}
     columns = [column for column in schema.BY_NAME[table].columns if column.name in used]
-    return pa.table({c.name: pa.array([row.get(c.name) for row in rows], schema.ARROW_TYPES[c.type]) for c in columns})
+    return pa.table({c.name: pa.array([row.get(c.name) for row in rows], c.arrow.type) for c in columns})
 
 
 def format_json(value: object) -> str:

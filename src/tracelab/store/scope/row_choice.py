@@ -27,6 +27,7 @@ from tracelab.store.scope.criteria import (
 )
 from tracelab.store.scope.request import Scope, holds_number
 from tracelab.store.scope.row_mask import RowMask
+from tracelab.table_types import Table
 
 _NEVER = np.iinfo(np.int64).min
 """In place of NULL."""
@@ -41,7 +42,7 @@ from api_calls
 where correlation is not null and has_valid_interval(start_ns, end_ns)"""
 
 
-def _time_column(table: schema.Table) -> str | None:
+def _time_column(table: Table) -> str | None:
     names = {column.name for column in table.columns}
     return next((name for name in ("start_ns", "time_ns") if name in names), None)
 
@@ -302,7 +303,7 @@ class _Batch:
         return cls(rows=rows, **columns)
 
 
-def _render_places(table: schema.Table) -> str:
+def _render_places(table: Table) -> str:
     """Render the statement that reads where and when each row of a table counts."""
     names = {column.name for column in table.columns}
     is_gpu = table.kind == "gpu"
