@@ -251,3 +251,22 @@ def test_parts_of_command_lines_that_damage_makes_values_are_withheld(tmp_path, 
     ]
     assert "hunter2" not in lab.texts()
     assert "text_withheld" in lab.diagnostics()
+
+
+NAME_WITH_COMMAND = "dram__bytes to launch ./train.py --token hunter2"
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        raw_csv({NAME_WITH_COMMAND: "byte", "a__b.sum": "byte"}, [(Kernel("k"), ["7", "8"])]),
+        details_csv(
+            [(Kernel("k"), Cell(name, "byte", text)) for name, text in ((NAME_WITH_COMMAND, "7"), ("a__b.sum", "8"))]
+        ),
+    ],
+)
+def test_metrics_whose_name_damage_joins_to_a_command_line_are_skipped(tmp_path, page):
+    lab = ingest_bytes(tmp_path, page, "report.csv")
+    assert [(row["metric"], row["value"]) for row in lab.rows("kernel_metrics")] == [("a__b.sum", 8.0)]
+    assert "hunter2" not in lab.texts()
+    assert "metric_lost" in lab.diagnostics()

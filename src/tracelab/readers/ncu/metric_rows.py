@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from tracelab.readers.units import Scale, apply_scale, parse_unit
 
 _BLOCK_ROWS = 50_000
 _COMMAND_LINE = re.compile(r"\s--[A-Za-z]|==(?:PROF|ERROR|WARNING)==")
-"""Part of a command line or of a message with one, which damage can join to a value."""
+"""Part of a command line or of a message with one, which damage can join to a value or to a name."""
 
 Shape = tuple[int | None, int | None, int | None]
 _NO_SHAPE: Shape = (None, None, None)
@@ -73,6 +74,12 @@ class Metric:
         return (*self._name_and_args[1].items(), *self.args)
 
     @cached_property
+    def has_command_line(self) -> bool:
+        """Whether a text that describes it can be part of a command line."""
+        texts = (self.written, self.unit, self.section or "", *chain.from_iterable(self.args))
+        return any(map(_COMMAND_LINE.search, texts))
+
+    @cached_property
     def _name_and_args(self) -> tuple[str, dict[str, str]]:
         return current_name(self.section, self.written, dict(self.args).get("item", ""))
 
@@ -121,6 +128,9 @@ class MetricRows:
         collected = zip(self._launches, self._metrics, self._texts, self._instances, strict=True)
         for launch, metric, text, instance in collected:
             self.pids.add(launch.pid)
+            if metric.has_command_line:
+                self.diagnostics.note("metric_lost", "its name can be part of a command line")
+                continue
             if metric.name.startswith("device__attribute_"):
                 self.on_device_metric(launch, metric, text)
             value, rest = self._value(metric, text, number_format)
