@@ -67,9 +67,9 @@ parser: $(VENV)/.test  ## Compile the parser of Kineto traces (C to WebAssembly)
 sanitize: $(VENV)/.test  ## Check the parser natively, under AddressSanitizer and UBSan. ARGS=--seconds N: of fuzzing (60).
 	@$(PY) -m tests.native.sanitize $(ARGS)
 
-fuzz: $(VENV)/.test  ## Damage files of each reader 1,000 times, and Kineto traces for a minute. ARGS: of tests/fuzz/damage.py.
+fuzz: $(VENV)/.test  ## Damage files of each reader 1,000 times, and Kineto traces for a minute. ARGS: only tests/fuzz/damage.py, with these.
 	$(PY) -m tests.fuzz.damage $(ARGS)
-	$(PY) -m tests.fuzz.kineto_damage --seconds 60
+	$(if $(ARGS),,$(PY) -m tests.fuzz.kineto_damage --seconds 60)
 
 pairs: $(VENV)/.test $(VENV)/.trains  ## Run every workload and pair of options of collect train under the fake CUDA, in half an hour.
 	TRACELAB_ALL_PAIRS=1 $(PYTEST) tests/collect/test_option_pairs.py $(ARGS)
