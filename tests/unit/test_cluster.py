@@ -1,6 +1,7 @@
 """`tracelab ingest --cluster`: the rows of one process, also where a worker is killed; mistakes are one sentence."""
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -18,7 +19,7 @@ import pytest
 from tests.traces import write_trace
 from tests.unit.test_archives import tar
 from tracelab.errors import TracelabError, UsageError
-from tracelab.ingest import cluster, cluster_execution, pipeline
+from tracelab.ingest import batches, cluster, cluster_execution, pipeline
 from tracelab.ingest.batches import Unit
 from tracelab.ingest.cluster import open_executor
 from tracelab.ingest.cluster_execution import execute_on_worker
@@ -26,8 +27,9 @@ from tracelab.ingest.pipeline import FileResult, ingest
 from tracelab.store import session
 
 pytest.importorskip("distributed")
+dask = pytest.importorskip("dask")
 
-LARGE_KERNELS, SMALL = 40_000, 20
+LARGE_KERNELS, SMALL, RANKS = 40_000, 20, 4
 
 
 class _Here(Executor):
@@ -72,6 +74,29 @@ def test_killed_workers_cost_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert f"job: {SMALL + 2} files" in printed
     ingest([job], tmp_path / "alone", run="job")
     assert kernels(store) == kernels(tmp_path / "alone")
+
+
+def die_at_rank_0(unit: Unit, store: Path, *, replace: bool) -> list[FileResult]:
+    """Execute a unit as a worker does that rank 0 kills."""
+    if any(item.candidate.path.name == "rank0.json" for item in unit):
+        time.sleep(0.5)  # Dask hands the worker its next task
+        os.kill(os.getpid(), signal.SIGKILL)
+    return execute_on_worker(unit, store, replace=replace)
+
+
+def test_a_worker_that_dies_is_blamed_on_the_file_that_kills_it_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker holds a second task that it has not begun; Dask counts each of its deaths against both."""
+    monkeypatch.setattr(cluster_execution, "execute_on_worker", die_at_rank_0)
+    monkeypatch.setattr(batches, "_LEAST_TOGETHER", RANKS + 1)
+    for rank in range(RANKS):
+        write_trace(tmp_path / f"rank{rank}.json", kernels=3 + rank, rank=rank)
+    results = ingest([tmp_path], tmp_path / "lab", run="job", cluster="local:1").files
+    messages = {each.path.name: each.message for each in results if each.status == "failed"}
+    problem = "each worker that read it died; check their memory, and ingest it again"
+    assert messages == {"rank0.json": f"{tmp_path}/rank0.json: {problem}"}
+    assert [row[:2] for row in kernels(tmp_path / "lab")] == [(rank, 3 + rank) for rank in range(1, RANKS)]
 
 
 @pytest.mark.parametrize("spec", ["local:0", "local:two", "local:10000", "host:8786", "kubernetes"])
@@ -187,11 +212,22 @@ def test_a_server_that_is_no_scheduler_is_refused(tmp_path: Path, job: Path, mon
             ingest([job], tmp_path / "lab", cluster=address)
 
 
-def test_a_protocol_without_configuration_is_one_sentence(tmp_path: Path, job: Path) -> None:
+@pytest.mark.parametrize(("protocol", "problem"), [("tls", "TLS expects"), ("ucx", "Can't instantiate abstract class")])
+def test_a_protocol_without_configuration_is_one_sentence_and_leaves_no_store(
+    tmp_path: Path, job: Path, protocol: str, problem: str
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"tls://127.0.0.1:{server.getsockname()[1]}"
-        with pytest.raises(UsageError, match=f"{address} cannot be opened: TLS expects"):
+        address = f"{protocol}://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(UsageError, match=f"{address} cannot be opened: {problem}"):
             ingest([job], tmp_path / "lab", cluster=address)
+    assert not (tmp_path / "lab").exists()
+
+
+def test_files_without_profiler_data_need_no_cluster(
+    tmp_path: Path, job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_execution, "open_executor", None)
+    assert ingest([job / "notes.txt"], tmp_path / "lab", cluster="local:1").exit_code == 3
 
 
 def test_a_worker_that_dies_as_it_starts_is_one_sentence(
@@ -245,6 +281,18 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             os.killpg(int(process.read_text()), signal.SIGKILL)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("spec", ["local:1", "slurm:1"])
+def test_a_second_cluster_does_not_warn_of_the_port_of_the_first(slurm: Path, spec: str) -> None:
+    configured = {"jobqueue.slurm.cores": 1, "jobqueue.slurm.memory": "2GB", "jobqueue.slurm.interface": "lo"}
+    with socket.socket() as other, dask.config.set(configured):
+        with suppress(OSError):  # taken already
+            other.bind(("127.0.0.1", 8787))
+            other.listen()
+        with open_executor(spec):
+            pass
+
+
 def test_jobs_of_slurm_store_the_same_rows_and_are_canceled(tmp_path: Path, slurm: Path, job: Path) -> None:
     done = run_ingest(tmp_path, job, "slurm:1")
     assert done.returncode == 0, done.stderr
@@ -259,6 +307,40 @@ def test_a_job_that_slurm_refuses_is_one_sentence(tmp_path: Path, slurm: Path, j
     done = run_ingest(tmp_path, job, "slurm:1")
     message = "tracelab: --cluster slurm: sbatch refuses the job: sbatch: error: Invalid account\n"
     assert (done.returncode, done.stderr) == (2, message)
+    assert not (tmp_path / "lab").exists()
+
+
+QUEUEING_SBATCH = """#!/bin/sh
+sleep 1000 >/dev/null 2>&1 </dev/null &
+echo $! >"$FAKE_SLURM/$$.pid"
+echo "Submitted batch job $$"
+"""
+ANNOUNCING = """
+import sys
+from tracelab.cli import run
+from tracelab.ingest import cluster, cluster_execution
+cluster._PATIENCE_S, cluster._ANNOUNCED_S, cluster_execution._CHECK_S = 0.5, 1, 0.2
+run()
+"""
+
+
+def test_jobs_in_the_queue_of_slurm_are_waited_for_aloud_until_ctrl_c_cancels_them(
+    tmp_path: Path, slurm: Path, job: Path
+) -> None:
+    (tmp_path / "bin" / "sbatch").write_text(QUEUEING_SBATCH)
+    (tmp_path / "bin" / "scancel").write_text('#!/bin/sh\necho "$@" >>"$FAKE_SLURM/canceled"\n')
+    command = [sys.executable, "-c", ANNOUNCING, "ingest", job, "--store", tmp_path / "lab", "--cluster", "slurm:2"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as driver:
+        assert driver.stderr is not None
+        lines = [driver.stderr.readline() for _ in range(2)]
+        driver.send_signal(signal.SIGINT)
+        rest = driver.stderr.read()
+    announcement = r"--cluster slurm:2: 0 of 2 workers here after \d s; squeue lists their jobs, Ctrl-C cancels them\n"
+    assert all(re.fullmatch(announcement, line) for line in lines), lines
+    assert (driver.returncode, rest) == (130, "tracelab: interrupted\n")
+    jobs = sorted(path.stem for path in slurm.glob("*.pid"))
+    assert sorted((slurm / "canceled").read_text().split()) == jobs
+    assert len(jobs) == 2
 
 
 def test_what_slurm_needs_is_named(tmp_path: Path, slurm: Path, job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,7 +356,7 @@ def test_files_that_a_worker_stores_in_a_store_of_its_own_failed(
     tmp_path: Path, job: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker has other files at the path of the store where its machine does not mount the disk of the store."""
-    monkeypatch.setattr(cluster_execution, "open_executor", lambda spec: nullcontext((HERE, lambda: None)))
+    monkeypatch.setattr(cluster_execution, "open_executor", lambda *_: nullcontext((HERE, lambda: None)))
     own = tmp_path / "own"
     monkeypatch.setattr(
         cluster_execution,
@@ -293,7 +375,7 @@ def test_files_that_a_worker_stores_in_a_store_of_its_own_failed(
 def test_a_trace_that_a_worker_cannot_see_names_the_worker(
     tmp_path: Path, job: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster_execution, "open_executor", lambda spec: nullcontext((HERE, lambda: None)))
+    monkeypatch.setattr(cluster_execution, "open_executor", lambda *_: nullcontext((HERE, lambda: None)))
     hidden = shutil.copytree(job, tmp_path / "hidden")
 
     def execute_elsewhere(unit: Unit, store: Path, *, replace: bool) -> list[FileResult]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -101,6 +102,7 @@ def command(  # noqa: PLR0913  one for each option of the command
             progress=progress,
             cluster=cluster,
             match=match,
+            announce=None if quiet else partial(print_lines, err=True),
         )
     for line in _render_report(report, problems_only=quiet):
         print_lines(line, err=True)

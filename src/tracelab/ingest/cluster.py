@@ -4,11 +4,13 @@ import importlib
 import logging
 import re
 import shutil
+import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
+from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,8 +22,14 @@ _RETRIES = 2
 _PATIENCE_S = 300
 """How long tasks wait for a worker: a scheduler may start workers once it has tasks, and a dead one may come back."""
 
+_ANNOUNCED_S = 60
+"""How often is announced that tasks wait for a worker."""
+
 _CONNECT_S = 30
 """How long a scheduler may take to answer, which may be starting."""
+
+_NO_DASHBOARD = {"dashboard": False, "dashboard_address": "127.0.0.1:0"}
+"""Options of a scheduler: without an address of its own, it warns of the port of another one's dashboard."""
 
 _LOST_AFTER, _NEVER = "distributed.deploy.lost-worker-timeout", "1000 days"
 
@@ -40,13 +48,23 @@ def check_spec(spec: str) -> None:
         import distributed  # noqa: F401
 
         if match["kind"] == "slurm":
-            import dask_jobqueue  # noqa: F401
+            _import_jobqueue()
     except ImportError as error:
         raise UsageError(f"--cluster needs Dask ({error}); run `pip install 'tracelab[cluster]'`") from error
     if match["kind"] == "slurm" and shutil.which("sbatch") is None:
         raise UsageError("--cluster slurm needs sbatch, which is not on PATH; run this on a login node of the cluster")
     if match["address"] and not spec.startswith("ucx:"):
         _check_scheduler(spec)
+
+
+def _import_jobqueue() -> ModuleType:
+    """Import dask_jobqueue, and undo its handlers of signals, by which Ctrl-C and SIGTERM exit with 0."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    module = importlib.import_module("dask_jobqueue")
+    for number, handler in handlers.items():
+        if signal.getsignal(number) is not handler:
+            signal.signal(number, handler)
+    return module
 
 
 def _check_scheduler(address: str) -> None:
@@ -76,11 +94,14 @@ def _opening_error(spec: str, error: Exception) -> UsageError:
 
 
 @contextmanager
-def open_executor(spec: str) -> Iterator[tuple[Executor, Callable[[], None]]]:
+def open_executor(
+    spec: str, announce: Callable[[str], None] | None = None
+) -> Iterator[tuple[Executor, Callable[[], None]]]:
     """Open the cluster that a checked text names. A task whose worker dies runs again on another worker.
 
-    The function beside the executor is called from time to time while tasks wait. It raises UsageError where no worker
-    came, and TracelabError where all are gone and none comes back. Jobs in the queue of SLURM are waited for.
+    The function beside the executor is called from time to time while tasks wait. It announces every minute that no
+    worker is there. It raises UsageError where none came, and TracelabError where all are gone and none comes back.
+    Jobs in the queue of SLURM are waited for.
 
     Raises UsageError where the cluster cannot be opened, or where a site has no configuration for SLURM.
     """
@@ -92,23 +113,45 @@ def open_executor(spec: str) -> Iterator[tuple[Executor, Callable[[], None]]]:
             client = opened.enter_context(distributed.Client(cluster))
         except (OSError, ValueError, TypeError, RuntimeError) as error:  # TypeError: a protocol without configuration
             raise _opening_error(spec, error) from error
-        last_s, has_come = time.monotonic(), not isinstance(cluster, str)
+        has_come = not isinstance(cluster, str)
+        since_s: float | None = None
+        announced_s = 0.0
 
         def check_workers() -> None:
-            nonlocal last_s, has_come
+            nonlocal has_come, since_s, announced_s
             try:
                 workers = client.nthreads()
             except (OSError, RuntimeError, AttributeError):  # the scheduler is lost, and the tasks are soon canceled
                 return
+            now_s = time.monotonic()
             if workers:
-                last_s, has_come = time.monotonic(), True
-            elif time.monotonic() - last_s > _PATIENCE_S and not (spec.startswith("slurm") and cluster.workers):
-                problem = f"--cluster {spec} has had no worker for {_PATIENCE_S} s"
-                if has_come:
-                    raise TracelabError(f"{problem}; check their memory, and ingest again: what is stored stays")
-                raise UsageError(f"{problem}; start some (`dask worker {spec}`), and ingest again")
+                has_come, since_s = True, None
+                return
+            if since_s is None:
+                since_s = announced_s = now_s
+            is_queued = spec.startswith("slurm") and cluster.workers
+            if now_s - since_s > _PATIENCE_S and not is_queued:
+                raise _no_worker_error(spec, has_come=has_come)
+            if announce and now_s - announced_s > _ANNOUNCED_S:
+                announced_s = now_s
+                announce(_describe_waiting(spec, now_s - since_s))
 
         yield client.get_executor(pure=False, retries=_RETRIES), check_workers
+
+
+def _no_worker_error(spec: str, *, has_come: bool) -> TracelabError:
+    problem = f"--cluster {spec} has had no worker for {_PATIENCE_S} s"
+    if has_come:
+        return TracelabError(f"{problem}; check their memory, and ingest again: what is stored stays")
+    return UsageError(f"{problem}; start some (`dask worker {spec}`), and ingest again")
+
+
+def _describe_waiting(spec: str, waited_s: float) -> str:
+    match = _SPEC.fullmatch(spec)
+    if match and match["kind"] == "slurm":
+        here = f"0 of {match['workers'] or 1} workers here"
+        return f"--cluster {spec}: {here} after {waited_s:.0f} s; squeue lists their jobs, Ctrl-C cancels them"
+    return f"--cluster {spec}: no worker here after {waited_s:.0f} s; Ctrl-C stops waiting"
 
 
 def _set_log_level(opened: ExitStack, name: str) -> None:
@@ -135,7 +178,7 @@ def _open_cluster(distributed: Any, spec: str, opened: ExitStack) -> Any:  # noq
     opened.enter_context(importlib.import_module("dask").config.set({_LOST_AFTER: lost_after}))
     workers = int(match["workers"]) if match["workers"] else None
     if match["kind"] == "local":
-        options = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": logging.CRITICAL}
+        options = {"threads_per_worker": 1, "scheduler_kwargs": _NO_DASHBOARD, "silence_logs": logging.CRITICAL}
         return opened.enter_context(distributed.LocalCluster(n_workers=workers, **options))
     return _submit_jobs(workers or 1, opened)
 
@@ -143,8 +186,9 @@ def _open_cluster(distributed: Any, spec: str, opened: ExitStack) -> Any:  # noq
 def _submit_jobs(count: int, opened: ExitStack) -> Any:  # noqa: ANN401
     """Submit jobs to SLURM, each a worker. Raises UsageError where sbatch refuses them."""
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # it would print the traceback of a refusal
+    options = _NO_DASHBOARD | importlib.import_module("dask").config.get("jobqueue.slurm.scheduler-options", {})
     try:
-        jobs = importlib.import_module("dask_jobqueue").SLURMCluster()
+        jobs = _import_jobqueue().SLURMCluster(scheduler_options=options)
     except ValueError as error:
         raise UsageError(
             "--cluster slurm needs the cores and the memory of a job; set DASK_JOBQUEUE__SLURM__CORES and "

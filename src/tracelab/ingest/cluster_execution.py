@@ -5,9 +5,10 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, as_completed
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace as changed
 from pathlib import Path
+from typing import TypeAlias
 
 from tracelab.errors import StoreError, TracelabError
 from tracelab.foreign_text import escape_path
@@ -15,6 +16,7 @@ from tracelab.ingest.batches import Unit
 from tracelab.ingest.cluster import open_executor, worker_died
 from tracelab.ingest.discovery import copies_folder, stamp_file
 from tracelab.ingest.pipeline import (
+    ExecuteAll,
     FileResult,
     Progress,
     ProgressCounter,
@@ -31,60 +33,81 @@ _CHECK_S = 5
 _LOST_SCHEDULER = "the connection to the Dask scheduler was lost; ingest again, and what is stored stays"
 
 
-def execute_on_cluster(
-    units: Sequence[Unit], store: Path | str, spec: str, *, replace: bool, progress: Progress | None
-) -> list[FileResult]:
-    """Execute all units on the workers of a cluster.
+_Submit: TypeAlias = Callable[[Unit], Future[list[FileResult]]]
 
-    A file failed where all workers that read it died, and where its worker stored it in another store than this one.
+
+@contextmanager
+def connect(
+    spec: str,
+    store: Path | str,
+    *,
+    replace: bool,
+    progress: Progress | None,
+    announce: Callable[[str], None] | None = None,
+) -> Iterator[ExecuteAll]:
+    """Open a cluster, and yield a function that executes units on its workers.
+
+    A file failed where all workers that read it alone died, and where its worker stored it in another store than this.
     """
-    counter = ProgressCounter(progress, sum(map(count_bytes, units)), threading.Event())
     place = store.absolute() if isinstance(store, Path) else store
-    results: list[FileResult] = []
-    futures: dict[Future[list[FileResult]], Unit] = {}
-
-    with open_executor(spec) as (pool, check_workers):
+    with open_executor(spec, announce) as (pool, check_workers):
 
         def submit(unit: Unit) -> Future[list[FileResult]]:
-            future = pool.submit(execute_on_worker, _with_absolute_paths(unit), place, replace=replace)
-            futures[future] = unit
-            return future
+            return pool.submit(execute_on_worker, _with_absolute_paths(unit), place, replace=replace)
 
-        def collect(future: Future[list[FileResult]]) -> None:
-            unit = futures[future]
-            if (error := future.exception()) and worker_died(error):
-                if len(unit) > 1:  # one of its files may be to blame
-                    for alone in _completed([submit((item,)) for item in unit], check_workers):
-                        collect(alone)
-                    return
-                results.append(failed_result(unit[0], _describe_death(unit[0])))
-            else:
-                pairs = zip(unit, future.result(), strict=True)
-                results.extend(changed(result, path=item.candidate.path) for item, result in pairs)
-            counter.add(count_bytes(unit))
+        def execute_all(units: Sequence[Unit]) -> list[FileResult]:
+            counter = ProgressCounter(progress, sum(map(count_bytes, units)), threading.Event())
+            return _fail_stored_elsewhere(_execute_units(units, submit, check_workers, counter.add), store)
 
-        try:
-            for future in _completed([submit(unit) for unit in units], check_workers):
-                collect(future)
-        except CancelledError as error:
-            raise TracelabError(_LOST_SCHEDULER) from error
-        finally:
-            for future in futures:
-                future.cancel()
-    return _fail_stored_elsewhere(results, store)
+        yield execute_all
+
+
+def _execute_units(
+    units: Sequence[Unit], submit: _Submit, check_workers: Callable[[], None], progress: Callable[[int], None]
+) -> list[FileResult]:
+    """Execute units at the same time, then, one after another, each file of those whose workers died.
+
+    Dask blames a death on all tasks that the worker held, also on one that it had not begun.
+    """
+    results: list[FileResult] = []
+    suspects: list[RunAssignment] = []
+
+    def collect(unit: Unit, future: Future[list[FileResult]], *, is_alone: bool) -> None:
+        if not ((error := future.exception()) and worker_died(error)):
+            pairs = zip(unit, future.result(), strict=True)
+            results.extend(changed(result, path=item.candidate.path) for item, result in pairs)
+        elif is_alone:
+            results.append(failed_result(unit[0], _describe_death(unit[0])))
+        else:
+            suspects.extend(unit)
+            return
+        progress(count_bytes(unit))
+
+    try:
+        for unit, future in _completed(units, submit, check_workers):
+            collect(unit, future, is_alone=sum(map(len, units)) == 1)
+        for suspect in suspects:
+            for unit, future in _completed([(suspect,)], submit, check_workers):
+                collect(unit, future, is_alone=True)
+    except CancelledError as error:
+        raise TracelabError(_LOST_SCHEDULER) from error
+    return results
 
 
 def _completed(
-    futures: Sequence[Future[list[FileResult]]], check_workers: Callable[[], None]
-) -> Iterator[Future[list[FileResult]]]:
-    """Yield futures as they complete, and check the workers from time to time."""
-    pending = set(futures)
-    while pending:
-        with suppress(TimeoutError):
-            for future in as_completed(pending, timeout=_CHECK_S):
-                pending.discard(future)
-                yield future
-        check_workers()
+    units: Sequence[Unit], submit: _Submit, check_workers: Callable[[], None]
+) -> Iterator[tuple[Unit, Future[list[FileResult]]]]:
+    """Yield units as they complete, and check the workers from time to time."""
+    pending = {submit(unit): unit for unit in units}
+    try:
+        while pending:
+            with suppress(TimeoutError):
+                for future in as_completed(list(pending), timeout=_CHECK_S):
+                    yield pending.pop(future), future
+            check_workers()
+    finally:
+        for future in pending:
+            future.cancel()
 
 
 def _fail_stored_elsewhere(results: Sequence[FileResult], store: Path | str) -> list[FileResult]:

@@ -6,11 +6,11 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import duckdb
 import pyarrow as pa
@@ -106,6 +106,10 @@ _DISK_LIMITS = {
 }
 
 
+ExecuteAll: TypeAlias = Callable[[Sequence[Unit]], list[FileResult]]
+"""Executes all units, and returns the outcome for each file."""
+
+
 _READS_OF_GROWING = 10
 """How often a file of a run folder is read that grows meanwhile, as the rows of steps do every 0.1 s."""
 
@@ -131,12 +135,14 @@ def ingest(  # noqa: PLR0913  one for each option of the command
     progress: Progress | None = None,
     cluster: str | None = None,
     match: bool = True,
+    announce: Callable[[str], None] | None = None,
 ) -> Report:
     """Store what the files hold. Raises UsageError for a bad run name, StoreError for a store that cannot be used.
 
     `paths` are files, folders (everything in them) and patterns. `jobs` files are read at a time, by default as many
     as there are processors; a single file is read by all of them. `cluster` is a Dask cluster whose workers read the
     files instead: `local:N`, `slurm:N` or the address of a scheduler. Its workers need the paths that this process has.
+    `announce` is called every minute with what is waited for, while no worker is there.
 
     With `match`, the ranks of new runs of 50,000 kernels or more are matched, which queries across ranks then need not
     do: not those of runs with over ten million rows or 64 files, nor what a cluster ingests or a store at a URL holds.
@@ -150,15 +156,18 @@ def ingest(  # noqa: PLR0913  one for each option of the command
 
     opened = Store(store_address(store))
 
-    def execute_all(units: Sequence[Unit]) -> list[FileResult]:
-        if cluster is not None:
-            from tracelab.ingest.cluster_execution import execute_on_cluster
-
-            return execute_on_cluster(units, opened.address, cluster, replace=replace, progress=progress)
+    def execute_here(units: Sequence[Unit]) -> list[FileResult]:
         return _execute_here(units, opened, jobs or os.cpu_count() or 1, replace=replace, progress=progress)
 
+    def open_execution(probed: Sequence[Candidate | Refused]) -> AbstractContextManager[ExecuteAll]:
+        if cluster is None or not any(isinstance(item, Candidate) for item in probed):
+            return nullcontext(execute_here)
+        from tracelab.ingest.cluster_execution import connect
+
+        return connect(cluster, opened.address, replace=replace, progress=progress, announce=announce)
+
     with _explain_store_errors(opened.address):
-        report = _ingest(paths, opened, run, execute_all)
+        report = _ingest(paths, opened, run, open_execution)
     if match and cluster is None and isinstance(opened.address, Path):
         return changed(report, matched_runs=tuple(_match_ranks(report, opened.address)))
     return report
@@ -168,15 +177,17 @@ def _ingest(
     paths: Sequence[str | Path],
     store: Store,
     run: str | None,
-    execute_all: Callable[[Sequence[Unit]], list[FileResult]],
+    open_execution: Callable[[Sequence[Candidate | Refused]], AbstractContextManager[ExecuteAll]],
 ) -> Report:
-    """Plan once, for all files, then execute the plan."""
-    leftovers = 0
-    if isinstance(store.address, Path):
-        store.address.mkdir(parents=True, exist_ok=True)
-        leftovers = stores.remove_leftovers(store.address)
+    """Plan once, for all files, then execute the plan. What cannot be opened to execute it leaves no store behind."""
     with copies_folder() as create_copies:
-        results = _ingest_all(discover(paths, store.address, create_copies), store, run, execute_all)
+        probed = discover(paths, store.address, create_copies)
+        with open_execution(probed) as execute_all:
+            leftovers = 0
+            if isinstance(store.address, Path):
+                store.address.mkdir(parents=True, exist_ok=True)
+                leftovers = stores.remove_leftovers(store.address)
+            results = _ingest_all(probed, store, run, execute_all)
     return Report(tuple(map(_name_result, results)), leftovers)
 
 
