@@ -1,6 +1,7 @@
 -- Recordings: host, GPUs, profiler, and rows of each kind.
--- A row is one run and rank. Counts are of rows of the tables, over all sources of the run; `rank` is NULL where a run has
--- nothing that belongs to a process. `tracelab doctor` lists what a profiler could not record or a reader skipped.
+-- A row is one run and rank. Counts are of rows of the tables that the rank has. A file counts once: at the rank that has rows
+-- of it, of several at the first one, and where no rank has any (as of run.json) at the run's first rank. `rank` is NULL where a
+-- run has nothing that belongs to a process. `tracelab doctor` lists what a profiler could not record or a reader skipped.
 -- /// query
 -- title = "Recordings"
 -- needs = ["sources"]
@@ -9,7 +10,7 @@
 -- common = ["run", "rank"]
 -- [columns]
 -- common = ["run", "rank"]
--- producer = "What wrote the run's files, each program once."
+-- producer = "What wrote the files with rows of the rank, each program once."
 -- workload = "What ran: the workload and its model, else the program, where the run has them."
 -- host = "Host of its GPUs."
 -- gpu = "Its GPUs, each model once."
@@ -22,9 +23,9 @@
 -- memory_events = "Allocations and releases."
 -- metrics = "Metrics of single kernels, as ncu and nvprof count them."
 -- steps = "Training steps and epochs that a run folder records."
--- files = "Files of the run."
--- events_kept = "Events of the run's files that became rows."
--- events_skipped = "Events of the run's files that could not be read."
+-- files = "Files that count at the rank."
+-- events_kept = "Events of these files that became rows."
+-- events_skipped = "Events of these files that could not be read."
 -- [report]
 -- section = "recordings"
 -- order = 1
@@ -35,41 +36,54 @@
 -- by = "events_skipped"
 -- each = "run"
 -- most = 3
--- text = "{run}: {events_skipped} events of its files could not be read[; {events_kept} were kept]."
+-- text = "{where}: {events_skipped} events of its files could not be read[; {events_kept} were kept]."
 -- advice = "See the health of the data for what and why."
 -- ///
-with events as (
-    select run, rank, 'kernels' as kind from kernels
-    union all
-    select run, rank, 'copies' from memcpys
-    union all
-    select run, rank, 'copies' from memsets
-    union all
-    select run, rank, 'api_calls' from api_calls
-    union all
-    select run, rank, 'ops' from ops
-    union all
-    select run, rank, 'ranges' from annotations
-    union all
-    select run, rank, 'memory_events' from memory_events
-    union all
-    select run, rank, 'metrics' from kernel_metrics
-    union all
-    select run, rank, 'steps' from steps
+with of_tables as (
+    select run, source, rank, count(*) as kernels from kernels where matches(run, $run) group by run, source, rank
+    union all by name
+    select run, source, rank, count(*) as copies from memcpys where matches(run, $run) group by run, source, rank
+    union all by name
+    select run, source, rank, count(*) as copies from memsets where matches(run, $run) group by run, source, rank
+    union all by name
+    select run, source, rank, count(*) as api_calls from api_calls where matches(run, $run) group by run, source, rank
+    union all by name
+    select run, source, rank, count(*) as ops from ops where matches(run, $run) group by run, source, rank
+    union all by name
+    select run, source, rank, count(*) as ranges from annotations where matches(run, $run) group by run, source, rank
+    union all by name
+    select run, source, rank, count(*) as memory_events from memory_events where matches(run, $run) group by run, source, rank
+    union all by name
+    select run, source, rank, count(*) as metrics from kernel_metrics where matches(run, $run) group by run, source, rank
+    union all by name
+    select run, source, rank, count(*) as steps from steps where matches(run, $run) group by run, source, rank
+),
+of_files as (
+    select
+        run, source, rank,
+        sum(kernels) as kernels,
+        sum(copies) as copies,
+        sum(api_calls) as api_calls,
+        sum(ops) as ops,
+        sum(ranges) as ranges,
+        sum(memory_events) as memory_events,
+        sum(metrics) as metrics,
+        sum(steps) as steps
+    from of_tables
+    group by run, source, rank
 ),
 counts as (
     select
         run, rank,
-        count(*) filter (kind = 'kernels') as kernels,
-        count(*) filter (kind = 'copies') as copies,
-        count(*) filter (kind = 'api_calls') as api_calls,
-        count(*) filter (kind = 'ops') as ops,
-        count(*) filter (kind = 'ranges') as ranges,
-        count(*) filter (kind = 'memory_events') as memory_events,
-        count(*) filter (kind = 'metrics') as metrics,
-        count(*) filter (kind = 'steps') as steps
-    from events
-    where matches(run, $run) and matches(rank, $rank)
+        as_bigint(sum(kernels)) as kernels,
+        as_bigint(sum(copies)) as copies,
+        as_bigint(sum(api_calls)) as api_calls,
+        as_bigint(sum(ops)) as ops,
+        as_bigint(sum(ranges)) as ranges,
+        as_bigint(sum(memory_events)) as memory_events,
+        as_bigint(sum(metrics)) as metrics,
+        as_bigint(sum(steps)) as steps
+    from of_files
     group by run, rank
 ),
 cards as (
@@ -81,22 +95,32 @@ cards as (
     from devices
     group by run, rank
 ),
+programs as (  -- a program that has a version in some of the run's files is the same one in those without
+    select *, concat_ws(if(format = 'kineto', ' schema ', ' '), name, coalesce(producer_version, max(producer_version) over (partition by run, name))) as program
+    from (select *, coalesce(producer, format) as name from sources)
+    where matches(run, $run)
+),
+placed as (  -- each file at the ranks with rows of it, else at the first rank of the run
+    select
+        p.run, p.program, p.events_kept, p.events_skipped,
+        coalesce(o.rank, f.rank) as rank,
+        o.rank is null or o.rank = min(o.rank) over (partition by p.run, p.source) as is_counted
+    from programs as p
+    left join of_files as o on p.run = o.run and p.source = o.source
+    left join (select run, min(rank) as rank from of_files group by run) as f on p.run = f.run
+),
 files as (
     select
-        run,
+        run, rank,
         string_agg(distinct program, ', ' order by program) as producer,
-        count(*) as files,
-        as_bigint(sum(events_kept)) as events_kept,
-        as_bigint(sum(events_skipped)) as events_skipped
-    from (  -- a program that has a version in some of the run's files is the same one in those without
-        select *, concat_ws(if(format = 'kineto', ' schema ', ' '), name, coalesce(producer_version, max(producer_version) over (partition by run, name))) as program
-        from (select *, coalesce(producer, format) as name from sources)
-    )
-    where matches(run, $run)
-    group by run
+        count(*) filter (is_counted) as files,
+        as_bigint(sum(events_kept) filter (is_counted)) as events_kept,
+        as_bigint(sum(events_skipped) filter (is_counted)) as events_skipped
+    from placed
+    group by run, rank
 )
 select
-    f.run, c.rank, f.producer,
+    f.run, f.rank, f.producer,
     coalesce(nullif(concat_ws(' ', r.workload, r.model), ''), r.program) as workload,
     coalesce(d.host, r.host) as host,
     coalesce(d.gpu, r.gpu) as gpu,
@@ -111,8 +135,8 @@ select
     coalesce(c.steps, 0) as steps,
     f.files, f.events_kept, f.events_skipped
 from files as f
-left join counts as c on f.run = c.run
-left join cards as d on f.run = d.run and c.rank = d.rank
+left join counts as c on f.run = c.run and f.rank is not distinct from c.rank
+left join cards as d on f.run = d.run and f.rank = d.rank
 left join runs as r on f.run = r.run
-where $rank is null or c.rank is not null
-order by f.run, c.rank
+where matches(f.rank, $rank)
+order by f.run, f.rank
