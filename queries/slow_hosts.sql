@@ -37,9 +37,9 @@
 -- times_last = "Those that it started last."
 -- late_chance = "Probability of late_runs or more by chance."
 -- longest_runs = "The most runs in a row in which it was slower or late."
--- persistence = "persistent: slower or late in two thirds of five runs or more; else changing; NULL with fewer runs, and for none of them."
+-- persistence = "persistent: slower or late in two thirds of five runs or more; else changing, or never; too few runs: in fewer than five."
 -- hosts = "Hosts or GPUs that are compared."
--- verdict = "slow, late, or both; NULL for neither."
+-- verdict = "slow, late, or both; neither; too few runs: neither could be found if it were so in all of them; not compared."
 -- last_run = "The last of its runs."
 -- uncompared_runs = "Runs in which it has no peer, or, of hosts that are not recorded, all runs."
 -- [report]
@@ -49,15 +49,15 @@
 -- show_if = "runs > 0 or collective_runs > 0"
 -- without = "no run has ranks on several hosts that are known: record runs whose traces name their hosts"
 -- ok_text = "No host is slower or later than its peers more often than chance explains."
--- unknown = "Whether a host is slow is not known: too few runs compare several hosts, of which a verdict takes 8 or more."
+-- unknown = "Whether a host is slow is not known: too few runs compare several hosts. A verdict takes 8 runs or more."
 -- [[report.findings]]
--- when = "verdict like 'slow%'"
+-- when = "case when verdict not in ('too few runs', 'not compared') then verdict like 'slow%' end"
 -- by = "compute_ratio"
 -- most = 5
 -- text = "{host}[ {gpu}] is slow: it computes longer than its peers in {slower_runs} of {runs} runs, {compute_ratio %} of their time."
 -- advice = "Compare its clocks and throttling (gpu_clocks), and take it out of the pool until it passes a burn-in."
 -- [[report.findings]]
--- when = "verdict like '%late'"
+-- when = "case when verdict not in ('too few runs', 'not compared') then verdict like '%late' end"
 -- by = "lateness_ns"
 -- most = 5
 -- text = "{host}[ {gpu}] is late: its ranks enter collectives later than others in {late_runs} of {collective_runs} runs, by {lateness_ns} in all."
@@ -154,20 +154,31 @@ answers as (
         v.chance, v.collective_runs, v.late_runs, v.lateness_ns, v.collectives, v.times_last, v.late_chance,
         coalesce(l.longest_runs, 0) as longest_runs,
         case
-            when v.compared_runs < 5 or v.worse_runs = 0 then null
+            when v.compared_runs = 0 then 'not compared'
+            when v.compared_runs < 5 then 'too few runs'
+            when v.worse_runs = 0 then 'never'
             when 3 * v.worse_runs >= 2 * v.compared_runs then 'persistent'
             else 'changing'
         end as persistence,
         v.hosts,
-        nullif(concat_ws(', ', case when v.is_slow then 'slow' end, case when v.is_late then 'late' end), '') as verdict,
+        case
+            when v.is_slow or v.is_late then concat_ws(', ', if(v.is_slow, 'slow', null), if(v.is_late, 'late', null))
+            when v.compared_runs = 0 then 'not compared'
+            when v.hosts * 0.5 ** greatest(v.runs, v.collective_runs) >= 0.01 then 'too few runs'
+            else 'neither'
+        end as verdict,
         v.last_run, v.uncompared_runs
     from verdicts as v
     left join longest as l on v.host = l.host and v.gpu is not distinct from l.gpu
     union all by name
-    select arg_max(run, (began_at, run)) as last_run, count(distinct run) as uncompared_runs
+    select
+        arg_max(run, (began_at, run)) as last_run,
+        count(distinct run) as uncompared_runs,
+        'not compared' as verdict,
+        'not compared' as persistence
     from placed
     where host is null
     having count(*) > 0
 )
 from answers
-order by verdict is null, least(chance, late_chance), host, gpu
+order by verdict not in ('slow', 'slow, late', 'late'), least(chance, late_chance), host, gpu
