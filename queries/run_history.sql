@@ -1,6 +1,6 @@
 -- A metric over runs in the order of time, and where its level changes.
--- A row is one run that has the metric. Runs of one series are compared: those with the same program, model, ranks, GPU, batch,
--- precision and parallelism, or those in whose names a regular expression finds the same text. A series is split where its
+-- A row is one run that has the metric. Runs of one series are compared: those with the same program, model, ranks, GPUs and
+-- their number, batch, precision and parallelism, or those in whose names a regular expression finds the same text. A series is split where its
 -- level changes most: of all splits with at least three runs on each side the one with the largest standardized Mann-Whitney
 -- statistic (the change-point model of Hawkins and Deng, 2010). The split counts if its statistic is as large in at most
 -- `alpha` of 1,999 random orders of the same values (a permutation test), and each part is tested in the same way (binary
@@ -10,7 +10,7 @@
 -- /// query
 -- title = "History of runs"
 -- needs = ["sources"]
--- show = ["series", "run", "began_at", "value", "level_value", "previous_value", "change_ratio", "chance"]
+-- show = ["run", "began_at", "value", "level_value", "previous_value", "change_ratio", "chance", "series"]
 -- chart = { kind = "line", x = "place", y = ["value"], by = "series" }
 -- [params]
 -- common = ["run"]
@@ -25,7 +25,7 @@
 -- place = "Place of the run in its series, in the order of time."
 -- began_at = "When it began, in UTC; runs of which that is not known are last, by name."
 -- git_commit = "Commit, where it was recorded."
--- value = "The metric: ns, a ratio, or samples a second."
+-- value = "The metric, in `unit`."
 -- segment = "Number of the stretch between two changes, from 1."
 -- level_value = "Median of the stretch."
 -- previous_value = "Of the first run of a stretch the level before it."
@@ -33,6 +33,7 @@
 -- chance = "Of the first run of a stretch the probability of such a split, or a better one, without a change."
 -- change_value = "level_value less previous_value."
 -- segment_runs = "Runs of the stretch."
+-- unit = "Unit of the values: ns, ratio or samples/s."
 -- [report]
 -- section = "fleet"
 -- order = 3
@@ -69,7 +70,8 @@ select
     (level_value - previous_value) / nullif(previous_value, 0) as change_ratio,
     chance,
     level_value - previous_value as change_value,
-    segment_runs
+    segment_runs,
+    case when ends_with($metric, '_ns') then 'ns' when ends_with($metric, '_ratio') then 'ratio' else 'samples/s' end as unit
 from followed
 where matches(run, $run) and (chance <= $alpha or not $changes_only)
 order by series, place

@@ -3,7 +3,7 @@
 -- run_facts(wanted): the settings of runs that their rollups have, and the time at which each began, where it is recorded.
 create or replace macro run_facts(wanted) as table
 select
-    run, started_at, host, gpu, world_size, global_batch_size, precision, parallelism, git_commit, status,
+    run, started_at, host, gpu, gpus, world_size, global_batch_size, precision, parallelism, git_commit, status,
     coalesce(program, workload) as program,
     model
 from runs
@@ -37,6 +37,7 @@ with _sums as (
         run,
         count(distinct rank) as ranks,
         count(window_ns) as gpus,
+        max(devices) as gpus_of_rank,
         max(steps) as steps,
         as_bigint(floor(median(step_ns))) as step_ns,
         as_bigint(floor(median(step_compute_ns))) as step_compute_ns,
@@ -50,14 +51,15 @@ with _sums as (
         as_bigint(sum(exposed_wait_ns)) as exposed_wait_ns,
         arg_max(rank, (caused_wait_ns, -rank)) filter (caused_wait_ns > 0) as straggler,
         as_bigint(max(caused_wait_ns)) as caused_wait_ns
-    from query_table(of_ranks)
+    from (select *, count(window_ns) over (partition by run, rank) as devices from query_table(of_ranks))
     group by run
 )
 select
-    r.run, r.began_at, r.began_from, r.host, r.hosts, r.gpu, r.program, r.model, r.world_size, r.global_batch_size, r.precision,
+    r.run, r.began_at, r.began_from, r.host, r.hosts, r.gpu, r.used_gpus, r.program, r.model, r.world_size, r.global_batch_size, r.precision,
     r.parallelism, r.git_commit, r.status, r.files, r.events_skipped, r.incomplete, r.samples_per_s,
     coalesce(s.ranks, 0) as ranks,
     coalesce(s.gpus, 0) as gpus,
+    s.gpus_of_rank,
     s.steps, s.step_ns, s.step_compute_ns, s.window_ns, s.compute_ns, s.exposed_comm_ns, s.exposed_memory_ns, s.idle_ns,
     s.collective_ns, s.wait_ns, s.exposed_wait_ns, s.straggler, s.caused_wait_ns
 from query_table(of_runs) as r
@@ -65,6 +67,8 @@ left join _sums as s on r.run = s.run;
 
 -- run_points(of_runs, of_ranks, metric, pattern): the value of a metric of each run that has it, and the series that the run
 -- belongs to: what the regular expression `pattern` finds in its name; without one the settings that change what a step takes.
+-- How many GPUs a run uses is that of its settings, else the most devices of a rank with GPU activity, times the ranks: a rank
+-- whose trace is missing changes no series.
 create or replace macro run_points(of_runs, of_ranks, metric, pattern) as table
 select
     run, began_at, began_from, git_commit,
@@ -73,7 +77,10 @@ select
         else coalesce(
             nullif(
                 concat_ws(
-                    ' · ', program, model, world_size || ' ranks', gpu, 'batch ' || global_batch_size, precision, parallelism
+                    ' · ', program, model,
+                    world_size || if(world_size = 1, ' rank', ' ranks'),
+                    coalesce(used_gpus || ' × ' || gpu, gpu, used_gpus || if(used_gpus = 1, ' GPU', ' GPUs')),
+                    'batch ' || global_batch_size, precision, parallelism
                 ),
                 ''
             ),
@@ -89,7 +96,10 @@ select
         when 'idle_ratio' then idle_ns / nullif(window_ns, 0)
         when 'wait_ratio' then wait_ns / nullif(collective_ns, 0)
     end)::double as value
-from fleet_runs(of_runs, of_ranks)
+from (
+    select * replace (coalesce(nullif(used_gpus, 0), nullif(coalesce(world_size, ranks) * gpus_of_rank, 0)) as used_gpus)
+    from fleet_runs(of_runs, of_ranks)
+)
 order by began_at nulls last, run;
 
 -- sign_test(wins, trials): the probability of so many wins or more where each trial is won with probability 1/2; NULL without

@@ -26,7 +26,8 @@ select
     greatest(coalesce(len(k.hosts), 0), count(d.host) over (partition by f.run)) as hosts,
     coalesce(k.gpu, d.gpu) as gpu,
     d.program, d.model, d.world_size, d.global_batch_size, d.precision, d.parallelism, d.git_commit, d.status,
-    f.files, f.events_skipped, f.incomplete, s.samples_per_s
+    f.files, f.events_skipped, f.incomplete, s.samples_per_s,
+    d.gpus as used_gpus
 from files as f
 left join described as d on f.run = d.run
 left join known as k on f.run = k.run

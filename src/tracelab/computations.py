@@ -277,6 +277,7 @@ COMPUTATIONS: tuple[Computation, ...] = (
                     ("events_skipped", "int64", "Events of these files that could not be read."),
                     ("incomplete", "int64", "Files that were cut off or lost events."),
                     ("samples_per_s", "double", "Samples a second, as the run wrote them down."),
+                    ("used_gpus", "int32", "GPUs used, where the run wrote that down."),
                 ),
             ),
             ComputedTable(

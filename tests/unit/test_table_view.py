@@ -61,6 +61,29 @@ def test_the_time_of_the_run_that_each_row_repeats_moves_to_the_note_where_the_h
     assert reduce_columns(rows, (), "")[0].column_names == rows.column_names
 
 
+@pytest.mark.parametrize(
+    ("units", "shown"),
+    [
+        (("ns", "ns"), ["12.35 µs", "1.000 s"]),
+        (("samples/s", "samples/s"), ["12,346 samples/s", "1,000,000,000 samples/s"]),
+        (("ns", "kernels"), ["12,346", "1,000,000,000"]),
+        ((None, None), ["12,346", "1,000,000,000"]),
+    ],
+)
+def test_values_have_the_unit_that_all_rows_share(units: tuple[str | None, ...], shown: list[str]) -> None:
+    answer = pa.table({"run": ["a", "b"], "level_value": [12_346.0, 1e9], "unit": pa.array(units, pa.string())})
+    lines = list(view_lines(answer, ("run", "level_value"), width=80))
+    assert [line.split("  ", 1)[1].strip() for line in lines[2:4]] == shown
+
+
+def test_a_share_is_a_percentage() -> None:
+    answer = pa.table({"run": ["a", "b"], "value": [0.5, 0.25], "unit": ["ratio", "ratio"]})
+    assert [line.split()[1:] for line in view_lines(answer, ("run", "value"), width=80)][2:4] == [
+        ["50.00", "%"],
+        ["25.00", "%"],
+    ]
+
+
 def test_a_value_beside_null_and_another_constant_stay() -> None:
     table = pa.table({"rank": [0, None], "step": [3, 3], "lost": [0, None], "state": ["late", "late"]})
     assert reduce_columns(table, (), "")[0].column_names == table.column_names

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from tracelab.errors import UsageError, suggest_close
 from tracelab.output.labels import IDENTITY, Quantity, column_quantity
 from tracelab.output.plain_values import is_numeric
-from tracelab.output.text_table import format_cells, table_lines, wrap_text
+from tracelab.output.text_table import apply_unit, format_cells, table_lines, wrap_text
 
 MOST_COLUMNS = 8
 _LEAST_REPEATED = 3
@@ -90,6 +90,7 @@ def reduce_columns(table: pa.Table, show: Sequence[str], hint: str) -> tuple[pa.
     same in all rows move to a note; with `show` so does a figure that all of several rows repeat, such as the run's
     time. `hint` ends the note on the number of other columns.
     """
+    table = apply_unit(table)
     names = table.column_names
     if show:
         candidates = [names.index(name) for name in show if name in names]

@@ -23,6 +23,8 @@ from tracelab.output.plain_values import exact_text, is_numeric, to_plain
 _GAP = "  "
 _NARROWEST_TEXT = 16
 _NAMES = frozenset(("kernel", "name"))
+_UNIT = b"unit"
+"""Metadata of a column of values with their unit, which its name lacks."""
 _LONG = 48
 """Text that is wider, and the same in all rows or all of a run, is written once below the table."""
 
@@ -113,13 +115,27 @@ def _column(field: "pa.Field[Any]", values: "pa.ChunkedArray[Any]") -> _Column:
     return _Column([escape_controls(field.name)], format_cells(field, values), right=is_numeric(field.type))
 
 
+def apply_unit(table: pa.Table) -> pa.Table:
+    """Return the table with the unit of its column `unit`, if all rows share one, noted at the columns of values."""
+    units = table.column("unit").unique().to_pylist() if "unit" in table.column_names else []
+    if len(units) != 1 or not isinstance(units[0], str):
+        return table
+    fields = [
+        field.with_metadata({_UNIT: units[0]}) if field.name == "value" or field.name.endswith("_value") else field
+        for field in table.schema
+    ]
+    return pa.Table.from_arrays(table.columns, schema=pa.schema(fields))
+
+
 def format_cells(field: "pa.Field[Any]", values: "pa.ChunkedArray[Any]") -> list[str]:
     """Format a column's values with units, in one line each; NULL for a missing one."""
     if not is_numeric(field.type):
         empty = NO_NAME if field.name in _NAMES else ""
         return ["NULL" if value is None else escape_controls(exact_text(value)) or empty for value in to_plain(values)]
-    quantity = column_quantity(field.name)
-    return ["NULL" if value is None else _format_number(value, quantity) for value in values.to_pylist()]
+    unit = (field.metadata or {}).get(_UNIT, b"").decode()
+    quantity = column_quantity(unit or field.name)
+    symbol = f" {unit}" if unit and quantity is Quantity.PLAIN else ""
+    return ["NULL" if value is None else _format_number(value, quantity) + symbol for value in values.to_pylist()]
 
 
 def _format_number(value: float | Decimal, quantity: Quantity) -> str:

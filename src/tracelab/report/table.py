@@ -9,7 +9,7 @@ import pyarrow as pa
 from tracelab.foreign_text import escape_controls, escape_lines
 from tracelab.output.labels import IDENTITY, Quantity, column_from_title, column_quantity, column_unit, shorten
 from tracelab.output.plain_values import exact_text, is_numeric, to_plain
-from tracelab.output.text_table import format_cells
+from tracelab.output.text_table import apply_unit, format_cells
 from tracelab.report.html import escape_text
 
 CELLS = {"steps": 10_000, "line": 8_000, "curves": 5_000, "grid": 4_000, "scatter": 4_000}
@@ -46,6 +46,7 @@ def table_html(answer: pa.Table, caption: str, meanings: dict[str, str]) -> str:
     A cell without a class is a number: exact in its title, or as it is written.
 
     """
+    answer = apply_unit(answer)
     columns = [_render_cells(field, answer.column(index)) for index, field in enumerate(answer.schema)]
     heads = "".join(_heading(field, meanings.get(field.name, "")) for field in answer.schema)
     rows = "\n".join("<tr>" + "".join(row) for row in zip(*columns, strict=True))
