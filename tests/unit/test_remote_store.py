@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -407,6 +408,62 @@ def test_a_commit_whose_response_was_lost_is_the_writers_own(
     assert [run.parts for run in compaction.compact(url)] == [1]
     assert kernels(url) == ALL
     assert [run.sources for run in compaction.drop(url, {"job"}, None)] == [RANKS]
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_connection_that_drops_within_a_commit_costs_another_try(url: str, job: Path, moment: str) -> None:
+    """Whether the commit is there is unknown until it is read back."""
+    place = f"{url}/drop-2-{moment}"
+    assert [file.status for file in ingest([job], place).files] == ["stored"] * RANKS
+    assert kernels(place) == ALL
+    numbers = [key for key in keys(place) if key.startswith("commits/")]
+    assert numbers == [f"commits/{number:010d}.json" for number in range(1, len(numbers) + 1)]
+    assert [file.status for file in ingest([job], place).files] == ["unchanged"] * RANKS
+
+
+def drop_puts(
+    monkeypatch: pytest.MonkeyPatch, number: int, put_first: Callable[..., Any] = lambda *_, **__: None
+) -> None:
+    """Raise what obstore does as a response times out, for the first conditional puts of each object."""
+    put = obstore.put
+    dropped: Counter[str] = Counter()
+
+    def limited(bucket: Any, key: str, content: Any, **options: Any) -> Any:
+        if options and dropped[key] < number:
+            dropped[key] += 1
+            put_first(bucket, key, content, **options)
+            raise obstore.exceptions.GenericError("operation timed out")
+        return put(bucket, key, content, **options)
+
+    monkeypatch.setattr(obstore, "put", limited)
+
+
+@pytest.mark.parametrize("is_put", [True, False])
+def test_a_commit_that_times_out_is_read_back(
+    url: str, job: Path, monkeypatch: pytest.MonkeyPatch, is_put: bool
+) -> None:
+    drop_puts(monkeypatch, 2, *([obstore.put] if is_put else []))
+    assert [file.status for file in ingest([job], url).files] == ["stored"] * RANKS
+    assert kernels(url) == ALL
+
+
+def test_a_commit_that_always_times_out_is_one_sentence_and_leaves_nothing(
+    url: str, job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drop_puts(monkeypatch, 100)
+    with pytest.raises(StoreError, match=f"{url}: operation timed out; check the address"):
+        ingest([job], url)
+    assert keys(url) == {}
+
+
+def test_a_commit_that_times_out_while_another_writer_commits_has_lost(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = obstore.put
+    drop_puts(monkeypatch, 1, lambda bucket, key, _, **options: put(bucket, key, b"another's", **options))
+    files = remote.BucketFiles(url)
+    assert not files.create("commits/0000000001.json", b"own", Path())
+    assert files.read("commits/0000000001.json") == b"another's"
 
 
 def test_of_two_that_remove_a_run_one_did(url: str, job: Path, monkeypatch: pytest.MonkeyPatch) -> None:

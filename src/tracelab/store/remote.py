@@ -20,6 +20,8 @@ _TRANSFERS = 16
 _PIECE_BYTES = 1 << 20
 _FOOTER_BYTES = 1 << 16
 """Enough for the footer of most Parquet files; a larger one takes a second request."""
+_TRIES = 3
+"""How often an object is put whose connection breaks off; obstore itself tries again where none is established."""
 _ATTEMPTS = 3
 """How often a store is listed anew where an object is gone that a writer has replaced meanwhile."""
 
@@ -68,14 +70,28 @@ class BucketFiles:
     def create(self, key: str, content: bytes, staging: Path) -> bool:  # noqa: ARG002 - nothing is written aside
         """Put an object unless there is one. One with this content is this writer's: the response to it was lost."""
         with buckets.explain_errors(self.url):
-            try:
-                buckets.obstore().put(self._bucket, key, content, mode="create")
-            except buckets.errors().AlreadyExistsError:
-                try:
-                    return self.read(key) == content
-                except FileNotFoundError:
-                    return False
+            return self._create(key, content, _TRIES)
+
+    def _create(self, key: str, content: bytes, tries: int) -> bool:
+        """Put an object; an error of the connection leaves open whether it is there, so that it is read back."""
+        try:
+            buckets.obstore().put(self._bucket, key, content, mode="create")
+        except buckets.errors().AlreadyExistsError:
+            return self._find(key) == content
+        except buckets.errors().GenericError:
+            if (found := self._find(key)) is not None:
+                return found == content
+            if tries == 1:
+                raise
+            return self._create(key, content, tries - 1)
         return True
+
+    def _find(self, key: str) -> bytes | None:
+        """Return the content of an object; None where there is none."""
+        try:
+            return self.read(key)
+        except FileNotFoundError:
+            return None
 
     def write(self, key: str, content: bytes, staging: Path) -> None:  # noqa: ARG002
         """Put an object."""
