@@ -61,7 +61,7 @@ _SLOW = (
     *("unit/test_measured_ceilings.py", "unit/test_scope", "unit/test_cluster.py"),
     *("unit/test_small_files.py", "readers/test_graph_replays_corpus.py", "readers/test_nvtx_modules_corpus.py"),
     "collect/test_program_",
-    *("unit/test_remote_store.py", "unit/test_rollups.py", "unit/test_remote_inputs.py", "unit/test_archives.py"),
+    *("unit/test_remote_", "unit/test_rollups.py", "unit/test_archives.py"),
 )
 """Files that take more than about three seconds, and the tests of the corpus: `make check` leaves them out.
 

@@ -11,7 +11,6 @@ import pytest
 
 from tests.traces import write_trace
 from tests.unit.test_archives import stored, tar
-from tests.unit.test_remote_store import endpoint, url  # noqa: F401 - fixtures
 from tracelab import temp_folders
 from tracelab.errors import UsageError
 from tracelab.ingest import copies
@@ -32,7 +31,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
 
 
 @pytest.fixture
-def place(url: str, traces: list[bytes]) -> str:  # noqa: F811
+def place(url: str, traces: list[bytes]) -> str:
     """A prefix with a job of three ranks, one of them gzip, an archive, a text, and a hidden file."""
     objects = {
         "job/rank0.json": traces[0],
