@@ -5,6 +5,7 @@ import pytest
 
 from tracelab.errors import UsageError
 from tracelab.output.table_view import MOST_COLUMNS, Selection, reduce_columns, view_lines
+from tracelab.output.text_table import table_lines
 from tracelab.query import library
 
 WIDE = pa.table({f"n{at}": [at + 1, at + 2] for at in range(9)} | {"run": ["a", "b"], "rank": [0, 1]})
@@ -127,6 +128,40 @@ def test_the_reasons_of_several_runs_follow_the_table_once_each_and_complete() -
     of_rows = table.set_column(2, "reason", pa.array([early, None] * 3))
     assert not any("reason of" in line for line in view_lines(of_rows, (), width=50))
     assert not any("reason of" in line for line in view_lines(table, (), width=None))
+
+
+RUNS = ["base", "generated-scaling-alexnet-b128-g2-ddp", "generated-scaling-alexnet-b128-g4-ddp"]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120])
+def test_the_name_of_a_run_is_whole_in_a_narrow_table(width: int) -> None:
+    rows = len(RUNS)
+    answer = pa.table(
+        {
+            "run": RUNS,
+            "began_at": [f"2026-11-20 09:24:0{at}" for at in range(rows)],
+            "host": [f"node{at}, node{at + 1}, node{at + 2} and 12 more" for at in range(rows)],
+            **{name: [10**at + 123 for at in range(rows)] for name in ("step_ns", "idle_ns", "wait_ns")},
+            "notes": ["idle, exposed communication", "idle", "stragglers, exposed communication"],
+        }
+    )
+    lines = list(table_lines(answer, width=width))
+    assert all(len(line) <= width for line in lines)
+    assert {name for name in RUNS if any(name in line.split() for line in lines)} == set(RUNS)
+    assert sum("2026-11-20 09:24:0" in line for line in lines) == rows  # the line of a long name is followed by its row
+
+
+def test_hosts_are_whole_where_a_table_has_no_runs() -> None:
+    hosts = ["rack-12-node-0001.cluster.example.org", "rack-12-node-0002.cluster.example.org"]
+    answer = pa.table({"host": hosts, "gpu": ["GPU-12345678-1234"] * 2, "step_ns": [1, 2]})
+    lines = list(table_lines(answer, width=48))
+    assert [line for line in lines if line in hosts] == hosts
+
+
+def test_different_texts_stay_different_when_shortened() -> None:
+    series = [f"image_classification --model alexnet · {gpus} GPUs · batch 128 · fp32 · dp" for gpus in (2, 4)]
+    lines = list(table_lines(pa.table({"series": series, "step_ns": [1, 1]}), width=40))
+    assert len(set(lines[-2:])) == len(series)
 
 
 @pytest.mark.parametrize("chunked", [False, True])

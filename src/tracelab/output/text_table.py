@@ -17,12 +17,16 @@ from tracelab.output.labels import (
     format_scaled,
     format_significant,
     shorten,
+    shorten_distinctly,
 )
 from tracelab.output.plain_values import exact_text, is_numeric, to_plain
 
 _GAP = "  "
 _NARROWEST_TEXT = 16
+_SHORT_TEXT = 20
 _NAMES = frozenset(("kernel", "name"))
+_WHOLE = (frozenset(("run", "before", "after")), frozenset(("host",)))
+"""Names that the next command takes, which are never shortened: runs, and in a table without runs hosts."""
 _UNIT = b"unit"
 """Metadata of a column of values with their unit, which its name lacks."""
 _LONG = 48
@@ -32,7 +36,8 @@ _LONG = 48
 def table_lines(table: pa.Table, *, width: int | None, color: bool = False) -> Iterator[str]:
     """Yield the lines of a table, none wider than `width` (None: no limit).
 
-    Long text is shortened in its middle. A single row that does not fit prints one value per line; several rows are
+    Long text is shortened in its middle; a name that a reader goes on with, as that of a run, has a line of its own
+    where its column is too narrow for it. A single row that does not fit prints one value per line; several rows are
     split into blocks of columns, each with the row's number and the column that identifies the row. Long text that is
     the same in all rows, or in all rows of a run, follows the table, complete.
     """
@@ -40,11 +45,12 @@ def table_lines(table: pa.Table, *, width: int | None, color: bool = False) -> I
         for plan in table.column(1).to_pylist():
             yield from (escape_controls(line) for line in str(plan).splitlines())
         return
-    columns = [_column(field, table.column(index)) for index, field in enumerate(table.schema)]
+    whole = next((names for names in _WHOLE if names & set(table.column_names)), frozenset())
+    columns = [_column(field, table.column(at), whole=field.name in whole) for at, field in enumerate(table.schema)]
     columns, texts = _take_long_texts(columns, table.num_rows, width)
     fitted = columns if width is None else _fit_columns(columns, width)
     if width is None or _width(fitted) <= width:
-        yield from _grid(fitted, color=color)
+        yield from _grid(fitted, width, color=color)
     elif table.num_rows == 1:
         yield from _records(columns, width, color=color)
     else:
@@ -102,17 +108,20 @@ def _owners_of_texts(keys: "_Column", column: "_Column") -> dict[str, list[str]]
 
 
 class _Column:
-    """One column as text: heading lines and cells."""
+    """One column as text: heading lines and cells; `whole`: cells that do not fit have a line of their own."""
 
-    def __init__(self, heading: list[str], cells: list[str], *, right: bool) -> None:
+    def __init__(self, heading: list[str], cells: list[str], *, right: bool, whole: bool = False) -> None:
         self.heading = heading
         self.cells = cells
         self.right = right
+        self.whole = whole
         self.width = max(map(cell_len, [*heading, *cells]), default=0)
 
 
-def _column(field: "pa.Field[Any]", values: "pa.ChunkedArray[Any]") -> _Column:
-    return _Column([escape_controls(field.name)], format_cells(field, values), right=is_numeric(field.type))
+def _column(field: "pa.Field[Any]", values: "pa.ChunkedArray[Any]", *, whole: bool) -> _Column:
+    is_number = is_numeric(field.type)
+    cells = format_cells(field, values)
+    return _Column([escape_controls(field.name)], cells, right=is_number, whole=whole and not is_number)
 
 
 def apply_unit(table: pa.Table) -> pa.Table:
@@ -157,17 +166,27 @@ def _width(columns: Sequence[_Column]) -> int:
 
 
 def _fit_columns(columns: list[_Column], width: int) -> list[_Column]:
-    """Break headings at underscores, then shorten text, until the columns fit or nothing more can shrink."""
+    """Break headings at underscores, then shorten text, until the columns fit or nothing more can shrink.
+
+    Columns of names that stay whole become narrower before short text, such as a time of day, is shortened.
+    """
     if _width(columns) <= width:
         return columns
-    fitted = [_Column(_break_title(column), column.cells, right=column.right) for column in columns]
+    fitted = [_narrow(column, column.width) for column in columns]
+    for whole, narrowest in ((False, _SHORT_TEXT), (True, _SHORT_TEXT), (False, _NARROWEST_TEXT)):
+        fitted = _shrink_texts(fitted, width, narrowest, whole=whole)
+    return fitted
+
+
+def _shrink_texts(fitted: list[_Column], width: int, narrowest: int, *, whole: bool) -> list[_Column]:
+    """Narrow the widest columns of text, those that stay whole or the others, until all columns fit, if they can."""
     while (surplus := _width(fitted) - width) > 0:
-        texts = [column for column in fitted if not column.right]
+        texts = [column for column in fitted if not column.right and column.whole == whole]
         widest = max(texts, key=lambda column: column.width, default=None)
-        if widest is None or widest.width <= _NARROWEST_TEXT:
+        if widest is None or widest.width <= narrowest:
             return fitted
         next_widest = max((column.width for column in texts if column is not widest), default=0)
-        target = max(_NARROWEST_TEXT, widest.width - surplus, min(next_widest, widest.width - 1))
+        target = max(narrowest, widest.width - surplus, min(next_widest, widest.width - 1))
         fitted = [_narrow(column, target) if column is widest else column for column in fitted]
     return fitted
 
@@ -176,9 +195,17 @@ def _narrow(column: _Column, width: int) -> _Column:
     """Return the column with a broken heading and, for text, shortened cells."""
     heading = _break_title(column) if len(column.heading) == 1 else column.heading
     if column.right or column.width <= width:
-        return _Column(heading, column.cells, right=column.right)
-    cells = [shorten(cell, max(width, _NARROWEST_TEXT)) for cell in column.cells]
-    return _Column([shorten(line, max(width, _NARROWEST_TEXT)) for line in heading], cells, right=False)
+        return _Column(heading, column.cells, right=column.right, whole=column.whole)
+    width = max(width, _NARROWEST_TEXT)
+    heading = [shorten(line, width) for line in heading]
+    if column.whole:
+        narrowed = _Column(heading, column.cells, right=False, whole=True)
+        narrowed.width = width
+        return narrowed
+    short = {cell: shorten(cell, width) for cell in column.cells}
+    if len(set(short.values())) < len(short):
+        short = shorten_distinctly(column.cells, width)
+    return _Column(heading, [short[cell] for cell in column.cells], right=False)
 
 
 def _break_title(column: _Column) -> list[str]:
@@ -193,20 +220,29 @@ def _break_title(column: _Column) -> list[str]:
     return lines
 
 
-def _grid(columns: Sequence[_Column], *, color: bool) -> Iterator[str]:
+def _grid(columns: Sequence[_Column], width: int | None, *, color: bool) -> Iterator[str]:
     height = max((len(column.heading) for column in columns), default=0)
     headings = [[""] * (height - len(column.heading)) + column.heading for column in columns]
     for line in zip(*headings, strict=True):
-        yield _style(_line(columns, line), _BOLD, color=color)
+        yield from (_style(each, _BOLD, color=color) for each in _lines(columns, line, width))
     yield _GAP.join("─" * column.width for column in columns)
     for row in zip(*(column.cells for column in columns), strict=True):
-        yield _line(columns, row)
+        yield from _lines(columns, row, width)
 
 
-def _line(columns: Sequence[_Column], cells: Sequence[str]) -> str:
-    return _GAP.join(
-        _pad(cell, column.width, right=column.right) for column, cell in zip(columns, cells, strict=True)
-    ).rstrip()
+def _lines(columns: Sequence[_Column], cells: Sequence[str], width: int | None) -> Iterator[str]:
+    """Yield the line of a row; a cell wider than its column ends it, and the other cells follow on the next one."""
+    line = ""
+    for place, (column, cell) in enumerate(zip(columns, cells, strict=True)):
+        offset = cell_len(line)
+        if cell_len(cell) > column.width:
+            yield line + (cell if width is None else shorten(cell, width - offset))
+            line = " " * (offset + column.width + len(_GAP))
+            if place == len(columns) - 1:
+                return
+        else:
+            line += _pad(cell, column.width, right=column.right) + _GAP
+    yield line.rstrip()
 
 
 def _pad(text: str, width: int, *, right: bool) -> str:
@@ -234,11 +270,11 @@ def _blocks(columns: Sequence[_Column], rows: int, width: int, *, color: bool) -
             continue
         narrowed = _narrow(column, min(width // 2, room))
         if len(block) > len(first) and _width([*block, narrowed]) > width:
-            yield from _grid(block, color=color)
+            yield from _grid(block, width, color=color)
             yield ""
             block = [*first]
         block.append(narrowed)
-    yield from _grid(block, color=color)
+    yield from _grid(block, width, color=color)
 
 
 def _key_column(columns: Sequence[_Column]) -> _Column | None:
