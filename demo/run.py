@@ -123,11 +123,11 @@ def _explain_stragglers(rows: Rows) -> str:
 
 def _explain_causes(rows: Rows) -> str:
     first = rows[0]
-    computes_ns = sum(row["cost_ns"] for row in rows if (row["rank"], row["cause"]) == (first["rank"], "compute"))
+    computes_ns = sum(row["charged_ns"] for row in rows if (row["rank"], row["cause"]) == (first["rank"], "compute"))
     return (
-        f"Rank {first['rank']} computes longer than its peers: that accounts for {computes_ns / 1e6:.1f} ms of "
-        f"waiting, with the waits that late ranks pass on, {first['cost_ns'] / 1e6:.1f} ms of it by kernels of the "
-        f"class {first['detail']}. The generator slowed its GPU down."
+        f"Rank {first['rank']} computes longer than its peers: that is charged with {computes_ns / 1e6:.1f} ms of the "
+        f"waits, {first['charged_ns'] / 1e6:.1f} ms of it kernels of the class {first['detail']}. The generator slowed "
+        "its GPU down."
     )
 
 

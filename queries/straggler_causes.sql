@@ -17,7 +17,7 @@
 -- title = "Causes of late ranks"
 -- needs = ["kernels"]
 -- show = ["run", "rank", "cause", "detail", "charged_ns", "cost_ns", "direct_ns", "inherited_ns", "reason"]
--- chart = { kind = "bars", x = "cause", y = ["cost_ns"], by = "rank" }
+-- chart = { kind = "bars", x = "cause", y = ["charged_ns"], by = "rank" }
 -- hints = [
 --     { when = "lacks_several_ranks($run)", text = "no run has several ranks; ingest the traces of all ranks as one run", empty = true },
 -- ]

@@ -1,5 +1,6 @@
 """Summaries of the generated jobs, whose losses their simulator knows."""
 
+import runpy
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,12 @@ import tracelab
 from tests.report.leads import LEAST
 from tests.report.per_step import check_costs_per_step
 from tests.stores import eight_ranks, four_ranks, h200
+from tracelab.query.library import find
 from tracelab.report.summary.lead import list_single, plain_text
 from tracelab.report.summary.summarize import RunSummary, summarize
 from tracelab.report.summary.text import summary_lines
+
+DEMO = Path(__file__).parents[2] / "demo" / "run.py"
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +139,24 @@ def test_an_exposed_collective_has_its_kind_group_and_worst_step_and_ranks_that_
         "Ranks 0 and 1: 55.65 % (22.50 ms of 40.44 ms; each 55.24 % to 56.06 %)"
     )
     assert "most in send_recv of the pp group, worst in step 7 of rank 1." in plain_text(bubble.sentence)
+
+
+def test_the_demo_quotes_of_a_late_rank_what_its_charts_draw_and_the_summary_states(
+    shared_stores: Path, job: RunSummary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(DEMO.parent)
+    demo = runpy.run_path(str(DEMO))
+    lab = tracelab.open(eight_ranks(shared_stores))
+    late = next(each for each in job.leads if each.query == "straggler_causes")
+    for query, chosen in (("stragglers", {}), ("straggler_causes", {"cause": "compute"})):
+        explain = next(each.explain for each in demo["JOB_QUERIES"] if each.name == query)
+        answer = lab.query(query, rank=2)
+        rows = answer.to_pylist()
+        chart = find(query).chart
+        assert chart is not None
+        drawn_ns = sum(row[chart.y[-1]] for row in rows if chosen.items() <= row.items())
+        assert f" {drawn_ns / 1e6:.1f} ms " in explain(rows)
+    assert drawn_ns == late.cost_ns
 
 
 def test_a_slow_gpu_is_one_finding_and_sends_count_as_transfers(shared_stores: Path, job: RunSummary) -> None:
