@@ -435,6 +435,32 @@ def test_a_kept_answer_is_the_computed_one(
     assert computed.count(relation) == 1
 
 
+@pytest.mark.parametrize("least_kept_rows", [1, 10**6])
+def test_flops_of_shapes_are_the_same_for_one_rank_and_in_the_rows_of_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, least_kept_rows: int
+) -> None:
+    recorded = cases.tables(cases.FOLDER / "mfu/flop_of_shapes")
+    tables = {
+        name: [
+            {**row, "source": f"s{rank}", "rank": rank, **({"device": rank} if name == "kernels" else {})}
+            for rank in range(3)
+            for row in (rows if rank != 1 or name != "kernels" else rows[:1])
+        ]
+        for name, rows in recorded.items()
+    }
+    monkeypatch.setattr(shared_relations, "LEAST_KEPT_ROWS", least_kept_rows)
+    lab = Lab(build_store(tmp_path / "lab", tables, trace_bytes=None))
+
+    def ask(**chosen: int) -> list[dict[str, object]]:
+        return lab.query("mfu", **{"from": "shapes", "min_coverage": 0.0}, **chosen).to_pylist()
+
+    of_one = [ask(rank=1), ask(device=2)]
+    every = ask()
+    assert of_one == [[every[1]], [every[2]]]
+    assert [ask(rank=rank) for rank in range(3)] == [ask(device=rank) for rank in range(3)] == [[row] for row in every]
+    assert len({row["flop"] for row in every}) == 2
+
+
 def test_what_reads_captures_of_other_runs_is_kept_by_sessions_of_one_run(
     tmp_path: Path, computed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
