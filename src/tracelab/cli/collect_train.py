@@ -84,9 +84,8 @@ def _describe_workload(workload: "Workload") -> str:
 def command(**values: Any) -> None:  # noqa: ANN401  one for each field of Settings
     """Run WORKLOAD and write a run folder: settings, steps, memory, samples of the machine, and traces.
 
-    WORKLOAD is one of image_classification, transformer, decoder, huggingface, inference, gemm, triad, copies, streams
-    and collectives, or a Python file of your own. Under torchrun or srun each process is one rank; otherwise this
-    command starts the ranks.
+    WORKLOAD is one of those below, or a Python file of your own. Under torchrun or srun each process is one rank;
+    otherwise this command starts the ranks.
     """
     from tracelab.collect.train import train
 
