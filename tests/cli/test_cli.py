@@ -224,7 +224,8 @@ def test_a_file_without_events_reports_it(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"traceEvents": []}')
     told = run("ingest", tmp_path / "a.json", "--store", tmp_path / "lab").stderr
     assert "a: a.json; no events\n" in told
-    assert "1 stored: 0 events kept, none skipped" in told
+    assert "  warning: The trace has no events: the profiler recorded nothing. Do the work while" in told
+    assert "1 without events: 0 events kept, none skipped" in told
 
 
 def test_a_command_whose_standard_streams_are_closed_works(tmp_path: Path) -> None:

@@ -94,6 +94,13 @@ def test_damage_in_front_of_the_events_costs_no_event(tmp_path: Path, damage: st
 def test_empty_list_of_events_is_a_trace(tmp_path: Path) -> None:
     lab = ingest_bytes(tmp_path, trace())
     assert (lab.file.status, lab.counts) == ("stored", (0, 0, 0))
+    assert "no_events" in {diagnostic.code for diagnostic in lab.file.diagnostics}
+
+
+def test_a_megabyte_of_blanks_between_the_brackets_is_a_trace_without_events(tmp_path: Path) -> None:
+    lab = ingest_bytes(tmp_path, gzip.compress(b'{"traceEvents": [' + b" " * (1 << 20) + b"]}"))
+    assert (lab.file.status, lab.counts) == ("stored", (0, 0, 0))
+    assert "no_events" in {diagnostic.code for diagnostic in lab.file.diagnostics}
 
 
 @pytest.mark.parametrize("value", ["null", "5", '"x"', "{}"])

@@ -14,6 +14,7 @@ import pytest
 
 from tests.traces import write_trace
 from tracelab import temp_folders
+from tracelab.cli.ingest import _render_report
 from tracelab.ingest import archives
 from tracelab.ingest.pipeline import FileResult, Report, ingest
 from tracelab.store import session
@@ -246,6 +247,7 @@ def test_a_hostile_archive_costs_a_sentence(tmp_path: Path, monkeypatch: pytest.
 def test_many_members_are_counted(tmp_path: Path) -> None:
     report = ingest_archive(tmp_path, tar({f"{at}.txt": b"text" for at in range(500)} | {"rank0.json": TRACE}))
     assert problems(report) == ["500 of its 501 members hold no profiler data, the first: 0.txt"]
+    assert "1 stored, 500 no profiler data: " in [*_render_report(report, problems_only=False)][-1]
     assert [result.status for result in report.files].count("stored") == 1
 
 

@@ -31,11 +31,12 @@ _MAX_DIAGNOSTICS = 20
 _LARGE_BYTES = 32 << 20
 _KEPT_BYTES = 256 << 20
 """Memory that one file frees for the next ones; to take it from the system again takes a tenth of the time."""
-_RANK_ASSUMED = "rank_assumed"
+_RANK_ASSUMED, _NO_EVENTS = "rank_assumed", "no_events"
 _NOT_EVENTS = ("runs", "diagnostics")
 """Tables that the line of a run leaves out."""
 _STATUS_WORDS = {
     "stored": "stored",
+    _NO_EVENTS: "without events",
     "salvaged": "stored in part",
     "unchanged": "in the store already",
     "not_profiler_data": "no profiler data",
@@ -191,7 +192,7 @@ def _refusal_lines(report: Report) -> Iterator[str]:
         if item.status == "failed" or (item.status == "not_profiler_data" and not many):
             yield item.message
     if many:
-        yield f"{len(others):,} files hold nothing that tracelab reads."
+        yield f"{sum(item.files for item in others):,} files hold nothing that tracelab reads."
 
 
 def _run_line(run: str, results: list[FileResult]) -> str:
@@ -274,7 +275,10 @@ def _file_name(result: FileResult) -> str:
 def _total_line(report: Report) -> str:
     kept = sum(result.events_kept for result in report.files)
     skipped = sum(result.events_skipped for result in report.files)
-    counts = {status: sum(result.status == status for result in report.files) for status in _STATUS_WORDS}
+    counts = dict.fromkeys(_STATUS_WORDS, 0)
+    for result in report.files:
+        is_empty = result.status == "stored" and any(each.code == _NO_EVENTS for each in result.diagnostics)
+        counts[_NO_EVENTS if is_empty else result.status] += result.files
     files = ", ".join(f"{count:,} {_STATUS_WORDS[status]}" for status, count in counts.items() if count)
     at_least = "at least " if any(result.status == "salvaged" for result in report.files) else ""
     lost = f", {at_least}{skipped:,} skipped" if skipped else ", none skipped"

@@ -88,6 +88,8 @@ class Refused:
     path: Path
     message: str
     readable: bool = False
+    files: int = 1
+    """How many files, members or objects the reason is about."""
 
 
 @dataclass(frozen=True)

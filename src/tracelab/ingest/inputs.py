@@ -45,7 +45,8 @@ def copy_objects(url: str, folder: Path) -> Iterator[Path | Refused]:
     yield from _list_rejected(copied.copies, place, "objects")
     if copied.unnamed:
         sentence = f"{len(copied.unnamed):,} objects have keys that no file can have here, the first: "
-        yield Refused(place, f"{escape_path(place)}: {sentence}{escape_controls(copied.unnamed[0])}")
+        message = f"{escape_path(place)}: {sentence}{escape_controls(copied.unnamed[0])}"
+        yield Refused(place, message, files=len(copied.unnamed))
     if copied.ended:
         yield Refused(place, f"{escape_path(place)}: {copied.ended}")
 
@@ -98,7 +99,7 @@ def probe_members(archive: Path, store: Path | str, folder: Path) -> Iterator[Ca
     for refusal, names in unpacked.refused.items():
         members = "1 member" if len(names) == 1 else f"{len(names):,} members, the first of them"
         sentence = f"{label}: {members} ({escape_controls(names[0])}): {refusal.reason}"
-        yield Refused(archive, sentence, readable=not refusal.may_lose_data)
+        yield Refused(archive, sentence, readable=not refusal.may_lose_data, files=len(names))
     if unpacked.ended:
         yield Refused(archive, f"{label}: {unpacked.ended}")
     elif not (copies.written or copies.rejected or unpacked.refused):
@@ -120,7 +121,7 @@ def _list_rejected(copies: Copies, place: Path, noun: str) -> Iterator[Refused]:
     else:
         holds = "holds" if len(names) == 1 else "hold"
         sentence = f"{len(names):,} of its {total:,} {noun} {holds} no profiler data, the first: {first}"
-    yield Refused(place, f"{escape_path(place)}: {sentence}", readable=True)
+    yield Refused(place, f"{escape_path(place)}: {sentence}", readable=True, files=len(names))
 
 
 def _is_for_people(name: PurePosixPath, members: Collection[PurePosixPath]) -> bool:

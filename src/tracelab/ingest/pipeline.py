@@ -77,6 +77,8 @@ class FileResult:
     diagnostics: tuple[Diagnostic, ...] = ()
     message: str = ""
     repaired: tuple[str, ...] = ()
+    files: int = 1
+    """How many files, members of an archive or objects this is about."""
 
 
 @dataclass(frozen=True)
@@ -304,7 +306,7 @@ def _explain_url_error(error: OSError, url: str) -> TracelabError:
 
 def _refused_result(item: Refused) -> FileResult:
     status: Status = "not_profiler_data" if item.readable else "failed"
-    return FileResult(item.path, status, message=item.message)
+    return FileResult(item.path, status, message=item.message, files=item.files)
 
 
 def _copy_result(item: Candidate) -> FileResult:

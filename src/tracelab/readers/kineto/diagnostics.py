@@ -8,6 +8,11 @@ MESSAGES: Messages = {
         "The file is cut off before its end; all events before the cut were kept.",
         "Copy the file again, or export the trace again and give the process time to finish writing.",
     ),
+    "no_events": (
+        "warning",
+        "The trace has no events: the profiler recorded nothing.",
+        "Do the work while the profiler is at work: within its `with` block, and in an active step of its schedule.",
+    ),
     "header_damaged": (
         "warning",
         "Not all top-level keys at {sample} could be parsed; rank, devices or clock may be missing.",

@@ -160,6 +160,8 @@ def build_result(trace: Trace, summary: TraceSummary, *, rank_known: bool) -> Re
         summary.diagnostics.note("cut_off")
     if not rank_known:
         summary.diagnostics.note("rank_assumed")
+    if not summary.events:
+        summary.diagnostics.note("no_events")
     incomplete = (
         trace.cut_off
         or summary.events_skipped

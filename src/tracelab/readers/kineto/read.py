@@ -52,7 +52,7 @@ from tracelab.store.writer import Correction, Sink, put_together
 if TYPE_CHECKING:
     from tracelab.readers.kineto.process_groups import CutGroup
 
-VERSION = "kineto-9"
+VERSION = "kineto-10"
 _FILE_ERRORS = (SourceError, ReaderBugError, OSError, duckdb.Error, pa.ArrowException)
 _COMPRESSION_RATIO = 16  # how many times larger a decompressed trace is, roughly
 
@@ -76,7 +76,7 @@ class _Reading:
 
 
 def read(path: Path, open_sink: Callable[[int], Sink], *, workers: int, progress: Callable[[int], None]) -> ReadResult:
-    """Write the rows of a trace into a sink. Raises SourceError where the file has no events."""
+    """Write the rows of a trace into a sink. Raises SourceError where the file has no list of events."""
     reading = _start(path, open_sink)
     threads = min(workers, _count_useful_threads(path))
     _read_events(reading, EventQueue(threads), threads=threads, progress=progress)
