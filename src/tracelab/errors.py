@@ -56,6 +56,10 @@ class ChangedSourceError(SourceError):
     """The file has changed while it was read."""
 
 
+class ReaderCrashError(SourceError):
+    """A reader raised an error that its contract does not name."""
+
+
 class NotProfilerDataError(SourceError):
     """The file can be read, but no profiler wrote it."""
 

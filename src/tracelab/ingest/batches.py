@@ -3,14 +3,16 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
+from tracelab.errors import ReaderCrashError
 from tracelab.ingest.discovery import hash_source
 from tracelab.ingest.run_grouping import RunAssignment
-from tracelab.readers.base import ReadResult, find_batch_reader
+from tracelab.readers.base import ReadResult, find_batch_reader, report_crashes
 from tracelab.store.writer import BufferedSink, Sink
 
 Unit: TypeAlias = tuple[RunAssignment, ...]
@@ -79,7 +81,9 @@ def read_together(unit: Unit, folder: Path, progress: Callable[[int], None]) -> 
     reader = find_batch_reader(unit[0].candidate.reader)
     assert reader is not None  # noqa: S101 - make_units asks for it
     files = [(item.candidate.path, partial(open_sink, number)) for number, item in enumerate(unit)]
-    results = reader.read_many(files, progress=progress)
+    results: list[ReadResult | None] = [None] * len(unit)
+    with suppress(ReaderCrashError), report_crashes(reader, unit[0].candidate.path):  # each is then read alone
+        results = reader.read_many(files, progress=progress)
     return [
         BufferedSource(unit[number], result, sinks[number], hashes[number])
         for number, result in enumerate(results)

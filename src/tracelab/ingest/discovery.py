@@ -18,7 +18,14 @@ from tracelab import temp_folders
 from tracelab.allocator import map_memory
 from tracelab.errors import NothingToStoreError, NotProfilerDataError, SourceError
 from tracelab.foreign_text import escape_path
-from tracelab.readers.base import Probe, Reader, iterate_folder_readers, iterate_readers, list_source_files
+from tracelab.readers.base import (
+    Probe,
+    Reader,
+    iterate_folder_readers,
+    iterate_readers,
+    list_source_files,
+    report_crashes,
+)
 from tracelab.readers.decompress import is_archive, read_head
 
 if TYPE_CHECKING:
@@ -162,7 +169,8 @@ def probe_source(item: Path | Refused) -> Candidate | Archive | Refused:
 def _find_reader(path: Path) -> Candidate | Archive | Refused:
     if path.is_dir():
         folder_reader = next(reader for reader in iterate_folder_readers() if reader.is_source(path))
-        return Candidate(path, folder_reader, folder_reader.probe_file(path), stamp_file(path))
+        with report_crashes(folder_reader, path):
+            return Candidate(path, folder_reader, folder_reader.probe_file(path), stamp_file(path))
     stamp = stamp_file(path)
     if not path.is_file():
         return Refused(path, f"{escape_path(path)}: is no regular file")
@@ -173,13 +181,14 @@ def _find_reader(path: Path) -> Candidate | Archive | Refused:
         return Archive(path)
     refusals: list[NotProfilerDataError] = []
     for reader in iterate_readers(head):
-        if reader.sniff(head):
-            try:
-                return Candidate(path, reader, reader.probe_file(path), stamp)
-            except NothingToStoreError:
-                raise
-            except NotProfilerDataError as error:  # several formats begin alike: SQLite files of different tools
-                refusals.append(error)
+        try:
+            with report_crashes(reader, path):
+                if reader.sniff(head):
+                    return Candidate(path, reader, reader.probe_file(path), stamp)
+        except NothingToStoreError:
+            raise
+        except NotProfilerDataError as error:  # several formats begin alike: SQLite files of different tools
+            refusals.append(error)
     if len(refusals) == 1:
         raise refusals[0]
     return Refused(path, f"{escape_path(path)}: unknown format; expected {_list_formats()}", readable=True)

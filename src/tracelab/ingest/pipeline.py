@@ -41,7 +41,7 @@ from tracelab.ingest.discovery import (
     stamp_file,
 )
 from tracelab.ingest.run_grouping import RunAssignment
-from tracelab.readers.base import ReadResult
+from tracelab.readers.base import ReadResult, report_crashes
 from tracelab.readers.diagnostics import GROUPING_MESSAGES, Diagnostic, DiagnosticCounts, build_diagnostics
 from tracelab.run_names import check_run_name
 from tracelab.store import commit as stores
@@ -555,7 +555,8 @@ def _store(
         sinks.append(Sink(folder, item.run, source, rank))
         return sinks[-1]
 
-    result = item.candidate.reader.read(path, open_sink, workers=workers, progress=progress)
+    with report_crashes(item.candidate.reader, path):
+        result = item.candidate.reader.read(path, open_sink, workers=workers, progress=progress)
     _check_result(result)
     if not sinks:
         raise ReaderBugError("read() opened no sink; call open_sink once, with the file's rank")

@@ -6,14 +6,17 @@ import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias
 
+from tracelab.errors import ReaderCrashError
 from tracelab.foreign_text import escape_path
 from tracelab.ingest.discovery import MEMBER_MARK, Candidate, hash_source, map_files, original_path, resolve_original
 from tracelab.ingest.run_identity import RunNames, assign_folder_runs, is_run_json, read_identity
+from tracelab.readers.base import report_crashes
 from tracelab.run_names import legal_run_name
 from tracelab.store.commit import Store, reserve
 from tracelab.store.commit_log import Reservation, Snapshot, StoredSource
@@ -433,8 +436,10 @@ def _span_ns(files: list[Candidate]) -> tuple[int, int] | None:
 
 @lru_cache(maxsize=100_000)
 def read_span_ns(item: Candidate) -> tuple[int, int] | None:
-    """Return when a recording begins and ends; read once for each state of a file."""
-    return item.reader.time_span_ns(item.path)
+    """Return when a recording begins and ends; None where its reader crashes. Read once for each state of a file."""
+    with suppress(ReaderCrashError), report_crashes(item.reader, item.path):
+        return item.reader.time_span_ns(item.path)
+    return None
 
 
 def _find_repeated_ranks(candidates: list[Candidate], runs: dict[Path, str]) -> dict[Path, str]:

@@ -3,13 +3,15 @@
 import importlib
 import importlib.util
 import re
+import traceback
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, cast
 
-from tracelab.errors import ReaderBugError
+from tracelab.errors import ReaderBugError, ReaderCrashError, TracelabError, is_interrupt, wants_tracebacks
 from tracelab.readers.diagnostics import COMMON_MESSAGES, GROUPING_MESSAGES, Diagnostic
 
 if TYPE_CHECKING:
@@ -128,6 +130,24 @@ class BatchReader(Reader, Protocol):
         self, files: "Sequence[tuple[Path, Callable[[int], Sink]]]", *, progress: Callable[[int], None]
     ) -> list[ReadResult | None]:
         """Read each file as `read` does, on one thread; None for a file that `read` must read, with all its errors."""
+
+
+@contextmanager
+def report_crashes(reader: Reader, path: Path) -> Iterator[None]:
+    """Replace an error that the contract of a reader does not name by ReaderCrashError, which costs one file only."""
+    try:
+        yield
+    except (TracelabError, OSError):
+        raise
+    except Exception as error:
+        if is_interrupt(error):
+            raise
+        if wants_tracebacks():
+            traceback.print_exc()
+        module = getattr(reader, "__name__", "a reader")
+        problem = " ".join([f"{type(error).__name__}:", *str(error).splitlines()[:1]])
+        message = f"reader {reader.VERSION!r} failed ({module} raised {problem}); please report this file"
+        raise ReaderCrashError(path, f"{message}; TRACELAB_TRACEBACK=1 prints the traceback") from error
 
 
 def find_batch_reader(reader: Reader) -> BatchReader | None:
