@@ -148,7 +148,7 @@ def test_the_name_of_a_run_is_whole_in_a_narrow_table(width: int) -> None:
     lines = list(table_lines(answer, width=width))
     assert all(len(line) <= width for line in lines)
     assert {name for name in RUNS if any(name in line.split() for line in lines)} == set(RUNS)
-    assert sum("2026-11-20 09:24:0" in line for line in lines) == rows  # the line of a long name is followed by its row
+    assert sum("2026-11-20" in line for line in lines) == rows  # the line of a long name is followed by its row
 
 
 def test_hosts_are_whole_where_a_table_has_no_runs() -> None:
