@@ -42,7 +42,7 @@
 -- notes = "What exceeds a threshold; NULL for nothing."
 -- [report]
 -- section = "fleet"
--- order = 1
+-- order = 3
 -- row = "run[s]"
 -- ok_text = "No run exceeds a threshold of idle time, exposed time, waiting or lost events."
 -- unknown = "Whether a run is conspicuous is not known: none has GPU activity."

@@ -36,7 +36,7 @@
 -- unit = "Unit of the values: ns, ratio or samples/s."
 -- [report]
 -- section = "fleet"
--- order = 3
+-- order = 1
 -- row = "run[s]"
 -- ok_text = "No series changes its level."
 -- unknown = "Whether step times change is not known: no run has steps."

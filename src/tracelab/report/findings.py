@@ -86,6 +86,8 @@ def render_findings(session: ReportSession, query: Query, answer: pa.Table, lead
                     items.setdefault(run if scope else None, []).append(
                         _render_item(at, finding, context, row, cost, query, is_whole=not scope)
                     )
+                if not scope and items[None][-1]:
+                    items[None][-1] += _count_further(session, query, finding, rows)
     session.con.unregister("answer")
     lists = {
         run: limit_paper(items.get(run, [])) or _summarize_rules(query.report, findings, each)
@@ -186,6 +188,15 @@ def _render_item(
         return f"<li data-finding={at}>{sentence}{advice} {why}"
     own_advice = advice if PLACEHOLDER.search(finding.advice or "") else cost
     return f'<li data-finding={at} data-count="{count}">{sentence}{own_advice}'
+
+
+def _count_further(session: ReportSession, query: Query, finding: Finding, rows: pa.Table) -> str:
+    """Render how many rows match that a list of the first ones leaves out, and the command that has all."""
+    more = int(rows.column(MATCHING)[0].as_py() or 0) - rows.num_rows
+    if finding.most == 1 or finding.each or more <= 0:
+        return ""
+    command = escape_text(session.commands.query(query.name))
+    return f"<p class=further>… and {report_of(query).count_rows(more)} more. All: <code>{command}</code></p>"
 
 
 def render_cost(row: Mapping[str, Any], query: Query, finding: Finding, leads: Sequence[Lead]) -> str:

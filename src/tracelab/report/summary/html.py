@@ -44,7 +44,12 @@ def _render_table(summaries: Sequence[RunSummary], *, on_page: bool) -> str:
     The runs that lose the largest share to one finding come first, and many others are folded.
     """
     ordered = order_runs(summaries)
-    parts = [_render_outliers(find_outliers(summaries)), _render_rows(ordered[:_MOST_ROWS], "What costs most, by run")]
+    parts = [
+        _render_outliers(find_outliers(summaries)),
+        "<p data-all>A row is a run. In bold: the share of its time that is lost to what costs it most; the runs with "
+        "the largest share come first.</p>",
+        _render_rows(ordered[:_MOST_ROWS], "What costs most, by run"),
+    ]
     if meaning := explain_short(summaries):
         parts.append(f"<p data-all>{escape_text(meaning)}</p>")
     if others := ordered[_MOST_ROWS:]:

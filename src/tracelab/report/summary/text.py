@@ -81,7 +81,9 @@ def _overview_lines(summaries: Sequence[RunSummary], width: int) -> Iterator[str
     if shared:
         yield ""
         yield from _wrap(
-            "What costs most, each with the run that loses the largest share of its time to it:", width, ""
+            "What costs most, at the run that loses most to it. The percentage is the share of the run's time:",
+            width,
+            "",
         )
     for number, group in enumerate(shared[:MOST_SHARED], 1):
         first, lead = group.first, group.lead
