@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tracelab.readers.kineto import chunker, damage_text, event_scan, recovery, repair
+from tracelab.readers.kineto import chunk_search, chunker, damage_text, event_scan, recovery, repair
 from tracelab.readers.kineto.chunker import Border, Chunk, Trace
 from tracelab.readers.kineto.mapper import Rows
 
-MODULES: tuple[ModuleType, ...] = (chunker, damage_text, event_scan, recovery, repair)
+MODULES: tuple[ModuleType, ...] = (chunk_search, chunker, damage_text, event_scan, recovery, repair)
 SPACES = re.compile(r"[ \t\r\n]*")
 
 
@@ -153,9 +153,9 @@ def _count_patterns(work: Work) -> Iterator[None]:
         work.characters += end - at
         return value, end
 
-    raw_decode = recovery._decode
+    raw_decode = chunk_search._decode
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(recovery, "_decode", decode)
+        patch.setattr(chunk_search, "_decode", decode)
         for module in MODULES:
             for name, value in list(vars(module).items()):
                 if isinstance(value, re.Pattern):

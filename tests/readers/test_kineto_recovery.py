@@ -11,7 +11,7 @@ from tests import corpus
 from tests.peak_memory import in_mb, run_measured
 from tests.readers.recovery_work import count_work
 from tests.readers.small import STORED, Lab, ingest_bytes, ingest_paths, kernel, op, trace
-from tracelab.readers.kineto import chunker, recovery, repair
+from tracelab.readers.kineto import chunk_search, chunker, recovery, repair
 
 HOSTILE = corpus.ROOT / "hostile"
 QUOTED = '{"ph":"X","cat":"cpu_op","name":"a"b","pid":1,"tid":1,"ts":1}'
@@ -135,7 +135,7 @@ def test_events_in_front_of_a_second_key_of_the_events_are_counted(tmp_path: Pat
 def test_events_that_damage_joins_are_counted_where_much_is_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recovery, "_WASTE_FACTOR", 0)
+    monkeypatch.setattr(chunk_search, "_WASTE_FACTOR", 0)
     joined = '{"ph":"X","name":"a"b"}\n"ph":"X","name":"c"}'
     nested = '{"ph":"X","name":"a"b","args":{"deep":{"ph":"X"}}}'
     assert ingest_bytes(tmp_path, document(GOOD, joined, nested, GOOD)).counts == (5, 2, 3)

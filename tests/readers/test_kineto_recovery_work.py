@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.properties import examples
 from tests.readers.recovery_work import count_work
-from tracelab.readers.kineto import event_scan, recovery
+from tracelab.readers.kineto import chunk_search, event_scan, recovery
 
 GOOD = '{"ph":"X","cat":"cpu_op","name":"ab","pid":1,"tid":1,"ts":1}'
 TOKENS = ["{", "}", "[", "]", ",", ":", '"', "\\", "1", '"a"', " ", '{"ph":"X"']
@@ -43,13 +43,16 @@ def small_limits() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {
             "_SMALLEST_RUN_BYTES": 256,
-            "_MAX_ELEMENT_BYTES": 512,
+            "MAX_ELEMENT_BYTES": 512,
             "_FIRST_BYTES": 64,
             "_MAX_PENDING_BYTES": 512,
             "_START_BYTES": 32,
             "_INNER_BYTES": 128,
         }.items():
-            patch.setattr(recovery, name, value)
+            readers = [module for module in (chunk_search, recovery) if hasattr(module, name)]
+            assert readers, name
+            for module in readers:
+                patch.setattr(module, name, value)
         patch.setattr(event_scan, "_MAX_DEPTH", 60)
         yield
 

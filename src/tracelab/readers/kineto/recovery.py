@@ -5,11 +5,11 @@ to the compiled parser, so that only the neighborhood of the damage is read in P
 """
 
 import itertools
-import json
 import re
 from collections.abc import Callable
 from typing import Protocol
 
+from tracelab.readers.kineto.chunk_search import FIRST_WINDOW_BYTES, MAX_ELEMENT_BYTES, ChunkSearch, end_before
 from tracelab.readers.kineto.chunker import (
     BETWEEN_EVENTS,
     MAX_EVENT_BYTES,
@@ -17,7 +17,6 @@ from tracelab.readers.kineto.chunker import (
     Border,
     Chunk,
     Trace,
-    are_trailing_keys,
     count_phases,
     may_hold_more_events,
     read_trailer,
@@ -30,40 +29,26 @@ from tracelab.readers.kineto.repair import EventRepair, is_affordable
 
 _SMALLEST_RUN_BYTES = 1 << 15
 _MAX_PENDING_BYTES = 1 << 18
-_MAX_ELEMENT_BYTES = 1 << 16
-"""An element that is no object may not be longer: the bracket of a list that never ends would hide all events."""
 _MAX_CARRIED_BYTES = 1 << 20
 """An uncertain bracket waits for the next chunk where at most so much follows it."""
 _START_BYTES = 1 << 9
-_FIRST_BYTES = 1 << 11
-_WASTE_FACTOR = 2
-"""How often, on average, a byte may be scanned in vain; then every piece between two borders is read by itself."""
 _DAMAGE_COST = 200
 """A damaged element, however short, takes as long as scanning so many bytes."""
-_FIRST_WINDOW_BYTES = 1 << 6
-_WINDOW_FACTOR = 8
-"""A decoder gets a window of the text that grows until the value in it is whole."""
-_MAX_TRAILERS_TRIED = 20
-_INNER_BYTES = 1 << 12
-"""Where the phase of an event is searched from its beginning."""
 _MAX_BRACKETS = 8
 """More closing brackets in a row are skipped at once, but for the last list's, which may be that of the events."""
 _CHECK_EVERY = 500
 """After so many elements recovery checks whether the ingest is stopping."""
 
-_EVENT_START = re.compile(rf"[,}}][ \t\r\n]*+(?={OBJECT_START})", re.DOTALL)
 _OBJECT_BORDER = re.compile(rf"[,}}][ \t\r\n]*+(?={OBJECT_START}|\{{[ \t\r\n]*+\}})", re.DOTALL)
 """In front of an event or of an empty object."""
 _WHITE = re.compile(r"[ \t\r\n]*+")
 _LIST_ENDS = re.compile(r"[ \t\r\n]*+(?:[],]|\Z)")
 _NEXT_KEY = re.compile(r',[ \t\r\n]*+"')
-_TRAILER = re.compile(r'\}[ \t\r\n]*+(?=\][ \t\r\n]*+(?:\Z|,[ \t\r\n]*+"|\}))')
 _SCALAR = r'(?:"(?:[^"\\]++|\\.)*+"|-?\d[-+.eE\d]*+|null|true|false|NaN|-?Infinity)[ \t\r\n]*+(?:,[ \t\r\n,]*+|(?=\]))'
 _ONE_SCALAR = re.compile(_SCALAR, re.DOTALL)
 _SCALARS = re.compile(f"(?:{_SCALAR})++", re.DOTALL)
 _OPEN_LISTS = re.compile(r"(?:\[[ \t\r\n]*+)++")
 _CLOSING_BRACKETS = re.compile(r"(?:[]}][ \t\r\n,]*+)++")
-_SECOND_DOCUMENT = re.compile(r'\}[ \t\r\n,]*+\{[ \t\r\n]*+"(?:schemaVersion|traceEvents)"')
 _PLAUSIBLE = re.compile(
     r"""
     \{(?![ \t\r\n]*+[]:,])
@@ -79,8 +64,6 @@ _PLAUSIBLE = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 """Each object, and some other texts; far cheaper than a decoder that refuses a text."""
-
-_decode = json.JSONDecoder(strict=False).raw_decode
 
 
 class EventReader(Protocol):
@@ -150,7 +133,8 @@ class _Recovery:
         array_form: bool,
     ) -> None:
         self._data, self._reader, self._repair, self._rows = data, reader, repair, rows
-        self._text = data.decode("latin-1")  # one character a byte: positions in the text are positions in the data
+        self._search = ChunkSearch(data, chunk, array_form=array_form)
+        self._text = self._search.text
         self._end = len(data)
         self._offset = chunk.offset + len(chunk.data) - len(data)
         self._is_last, self._array_form = chunk.is_last, array_form
@@ -162,15 +146,9 @@ class _Recovery:
         self._has_no_phase = False
         """Whether no phase of the damaged event shortly before has been found: it may be in the rest of the event."""
         self._lines: list[bytes] = []
-        self._waste = _WASTE_FACTOR * len(data)
         self._run = len(data)
         self._python_end = 0
-        self._endless: set[int] = set()
-        self._trailer: int | None = None
-        self._ends_tried = 0
-        self._starts = ForwardSearch(_EVENT_START, self._text)
         self._run_ends = ForwardSearch(_OBJECT_BORDER, self._text)
-        self._phases = ForwardSearch(PHASE_KEY, self._text)
         self.is_cut_off = False
 
     def read(self, border: Border) -> Border:
@@ -212,8 +190,8 @@ class _Recovery:
         The run is shorter where a longer one was damaged, and doubles where it was not.
         """
         while at >= self._python_end:
-            end = _end_before(self._run_ends.find(at + self._run)) or self._events_end(at)
-            if end - at <= 2 * max(self._run, _MAX_ELEMENT_BYTES):
+            end = end_before(self._run_ends.find(at + self._run)) or self._search.find_events_end(at)
+            if end - at <= 2 * max(self._run, MAX_ELEMENT_BYTES):
                 self._flush()
                 if self._reader.add_events(memoryview(self._data)[at:end], self._rows):
                     self._run *= 2
@@ -231,14 +209,14 @@ class _Recovery:
         if self._text[at] != "{" and (scalars := _SCALARS.match(self._text, at)):
             count = sum(1 for _ in _ONE_SCALAR.finditer(self._text, at, scalars.end() + 1))
             return self._skip_events(at, scalars.end(), "not_an_object", count)
-        if self._waste <= 0:
+        if self._search.is_exhausted:
             return self._read_hastily(at)
-        scan = EventScan(self._text, at, endless=self._endless)
+        scan = self._search.scan(at)
         end = scan.find_end() if self._text[at] == "{" else None
         if end is not None and scan.is_closed:
             if end - at > MAX_EVENT_BYTES:
                 return self._skip_events(at, end, "event_too_large")
-            end = self._find_valid_end(at, end)
+            end = self._search.find_valid_end(at, end)
             if end is not None:
                 return self._keep(at, end)
         return self._read_damaged(at, scan)
@@ -248,12 +226,12 @@ class _Recovery:
 
         Returns where the first object ends that is whole, or where the events end.
         """
-        first, count, pieces, limit = at, 0, 0, self._events_end(at)
+        first, count, pieces, limit = at, 0, 0, self._search.find_events_end(at)
         while at < limit:
-            start = self._starts.find(at + 1)
-            end = min(_end_before(start) or limit, limit)
-            if end - at > _FIRST_WINDOW_BYTES or _PLAUSIBLE.fullmatch(self._text, at, end):
-                valid_end = self._decode_object(at, end)
+            start = self._search.starts.find(at + 1)
+            end = min(end_before(start) or limit, limit)
+            if end - at > FIRST_WINDOW_BYTES or _PLAUSIBLE.fullmatch(self._text, at, end):
+                valid_end = self._search.find_object_end(at, end)
                 if valid_end is not None:
                     if count:
                         self._skip_events(first, at, "event_lost", count)
@@ -265,40 +243,9 @@ class _Recovery:
             at = start.end() if start else limit
         return self._skip_events(first, limit, "event_lost", count)
 
-    def _decode_object(self, at: int, end: int) -> int | None:
-        """Return where an object ends that begins at `at` and ends at `end` or before; None where it is damaged."""
-        size = _FIRST_WINDOW_BYTES
-        while True:
-            piece = self._text[at : min(at + size, end)]
-            if not is_affordable(piece):
-                return None
-            try:
-                return at + _decode(piece)[1]
-            except RecursionError:
-                return None
-            except json.JSONDecodeError as error:
-                if at + size >= end or not _is_cut(error, piece):
-                    return None
-            size *= _WINDOW_FACTOR
-
-    def _find_valid_end(self, at: int, end: int) -> int | None:
-        """Return where an object ends that is closed at `end`, None where it is damaged.
-
-        The parser judges objects that are too large or too deep for Python.
-        """
-        piece = self._text[at:end]
-        if not is_affordable(piece):
-            return end
-        try:
-            return at + _decode(piece)[1]
-        except RecursionError:
-            return end
-        except json.JSONDecodeError:
-            return None
-
     def _read_list(self, at: int) -> int | Border:
         """Skip a list among the events, or only the brackets that open it where it does not end soon."""
-        end = self._decode_list(at)
+        end = self._search.find_list_end(at)
         if isinstance(end, Border):
             return end
         if end is not None and _LIST_ENDS.match(self._text, end):
@@ -310,31 +257,10 @@ class _Recovery:
         self._note("stray_bracket", at, behind, self._text.count("[", at, behind))
         if behind >= self._end or self._text[behind] in "{]},":
             return behind
-        if self._waste <= 0:
-            end = self._find_boundary(behind) or self._events_end(behind)
+        if self._search.is_exhausted:
+            end = self._search.find_boundary(behind) or self._search.find_events_end(behind)
             return self._skip_events(behind, end, "event_lost", _count_all_phases(self._text[behind:end]))
-        return self._read_damaged(behind, EventScan(self._text, behind, endless=self._endless))
-
-    def _decode_list(self, at: int) -> int | Border | None:
-        """Return where a list ends; None where it is damaged or too long, a border where the chunk may cut it off."""
-        size = _FIRST_WINDOW_BYTES
-        while self._waste > 0:
-            piece = self._text[at : at + size]
-            try:
-                return at + _decode(piece)[1]
-            except RecursionError:
-                self._waste -= len(piece)
-                return None
-            except json.JSONDecodeError as error:
-                self._waste -= len(piece)
-                if not _is_cut(error, piece):
-                    return None
-            if at + size >= self._end:
-                return None if self._is_last else Border(self._data[at:])
-            if size >= _MAX_ELEMENT_BYTES:
-                return None
-            size *= _WINDOW_FACTOR
-        return None
+        return self._read_damaged(behind, self._search.scan(behind))
 
     def _read_damaged(self, at: int, scan: EventScan) -> int | Border:
         """Repair a damaged element, or skip it."""
@@ -343,7 +269,7 @@ class _Recovery:
             return self._read_open(at, scan)
         self._is_uncertain |= not scan.is_sound
         self._has_no_phase = scan.own_phases == 0
-        self._waste -= max(0, _DAMAGE_COST - (end - at))
+        self._search.spend(max(0, _DAMAGE_COST - (end - at)))
         if self._text[at] == "{":
             missing = scan.missing_brackets
             # a bracket that is added may not make one event of two
@@ -361,68 +287,28 @@ class _Recovery:
         """Handle an element of which no end is found."""
         if not self._is_last and not scan.is_too_deep and self._end - at <= MAX_EVENT_BYTES:
             return Border(self._data[at:])
-        error_at = self._find_error(at)
+        error_at = self._search.find_error(at)
         is_event = self._text[at] == "{" or scan.own_phases
-        if is_event and not scan.is_too_deep and self._is_part_of_event(scan, error_at):
+        if is_event and not scan.is_too_deep and self._search.is_part_of_event(scan, error_at):
             if not self._is_last:
                 self._skip_events(at, self._end, "event_too_large")
-                return self._make_lost_border(scan, self._count_phases(at, self._end) - 1)
-            if self._find_trailer(at, is_certain=True) is None:
+                return self._make_lost_border(scan, self._search.count_phases(at, self._end) - 1)
+            if self._search.find_trailer(at, is_certain=True) is None:
                 events = _count_all_phases(self._text[at:]) if scan.may_hold_events else max(1, scan.own_phases)
                 self._rows.events_skipped += events
                 self.is_cut_off = True
                 return self._end
-        self._waste -= scan.position - at
-        self._endless.update(scan.open_positions)
+        self._search.spend(scan.position - at)
+        self._search.endless.update(scan.open_positions)
         self._is_uncertain = True
         damage_at = at + len(self._text[at:error_at].rstrip(" \t\r\n,")) if error_at else at
-        end = self._find_border(max(damage_at, at + 1))
-        if end is None or end > self._events_end(at):
-            end = self._find_trailer(damage_at) if self._is_last else None
+        end = self._search.find_border(max(damage_at, at + 1))
+        if end is None or end > self._search.find_events_end(at):
+            end = self._search.find_trailer(damage_at) if self._is_last else None
         self._skip_events(at, end or self._end, "event_lost", _count_all_phases(self._text[at:end]))
         if end is None:
             return self._end if self._is_last else self._make_lost_border(scan)
         return end
-
-    def _is_part_of_event(self, scan: EventScan, error_at: int | None) -> bool:
-        """Whether the objects in an open list belong to the event: its key is behind the damage, if there is any.
-
-        A list that is open where the damage is may have lost its end.
-        """
-        return error_at is None or (scan.list_at is not None and self._text.find(",", error_at, scan.list_at) >= 0)
-
-    def _find_border(self, at: int) -> int | None:
-        """Return the next border between events from a damaged place on."""
-        if self._waste <= 0:
-            return self._find_boundary(at)
-        scan = EventScan(self._text, at, endless=self._endless)
-        end = scan.find_border()
-        if end is None:
-            self._waste -= scan.position - at
-            end = self._find_boundary(at)
-        return end
-
-    def _find_error(self, at: int) -> int | None:
-        """Return where the element that is open at the end is damaged; None where it may only be cut off."""
-        if self._text[at] != "{":
-            return at
-        size = _FIRST_BYTES
-        while self._waste > 0:
-            piece = self._text[at : at + size]
-            self._waste -= len(piece)
-            if not is_affordable(piece):
-                return None
-            try:
-                return at + _decode(piece)[1]
-            except RecursionError:
-                return at
-            except json.JSONDecodeError as error:
-                if not _is_cut(error, piece):
-                    return at + error.pos
-            if at + size >= self._end:
-                return None
-            size *= _WINDOW_FACTOR
-        return at
 
     def _make_lost_border(self, scan: EventScan, hidden: int = 0) -> Border:
         """Return what the next chunk begins with where events do not begin again in this one.
@@ -448,32 +334,11 @@ class _Recovery:
             return end
         before = len(border.rest)
         if not self._is_last:
-            return self._make_lost_border(scan, border.hidden + self._count_phases(before, self._end))
-        end = self._find_trailer(0, is_certain=True)
-        if end is not None and (hidden := border.hidden + self._count_phases(before, end)) > 0:
+            return self._make_lost_border(scan, border.hidden + self._search.count_phases(before, self._end))
+        end = self._search.find_trailer(0, is_certain=True)
+        if end is not None and (hidden := border.hidden + self._search.count_phases(before, end)) > 0:
             self._skip_events(before, end, "event_lost", hidden)
-        return end or self._find_trailer(0) or self._end
-
-    def _count_phases(self, start: int, end: int) -> int:
-        return sum(1 for _ in PHASE_KEY.finditer(self._text, start, end))
-
-    def _find_boundary(self, start: int) -> int | None:
-        """Return the first place from `start` on that looks like the end of an event before another one."""
-        return _end_before(self._starts.find(start))
-
-    def _events_end(self, at: int) -> int:
-        """Return where the events end, as far as the brackets at the end of the file show it."""
-        if not self._is_last or self._array_form:
-            return self._end
-        if self._trailer is None:
-            self._trailer = end = self._end
-            for _ in range(_MAX_TRAILERS_TRIED):
-                end = self._text.rfind("]", 0, end)
-                if end < 0:
-                    break
-                if are_trailing_keys(self._text[end + 1 :]):
-                    self._trailer = end
-        return self._trailer if self._trailer >= at else self._end
+        return end or self._search.find_trailer(0) or self._end
 
     def _read_bracket(self, at: int) -> int | Border:
         """Handle a closing bracket: the end of the events, of an event that was lost, or a stray one."""
@@ -491,12 +356,12 @@ class _Recovery:
                 return Border(self._data[at:], is_ended=self._is_last)
             if self._is_uncertain and not self._is_last and at > 0 and self._end - at <= _MAX_CARRIED_BYTES:
                 return Border(self._data[at:])  # the next chunk shows whether more events follow
-            if self._is_whole_end(at, then):
+            if self._search.is_whole_end(at, then):
                 self._flush()
                 return Border(self._data[at:], is_ended=True)
             has_keys = _NEXT_KEY.match(self._text, then) is not None
             if has_keys or (self._is_uncertain and self._text[then] == "}"):
-                border = self._find_next_event(then)
+                border = self._search.find_next_event(then)
                 if border is not None:
                     self._note_skipped_end(at, border)
                     return border
@@ -514,46 +379,6 @@ class _Recovery:
         events = _scan_all(self._text[at:border]).own_phases - self._has_no_phase
         if events > 0:
             self._skip_events(at, border, "event_lost", events)
-
-    def _is_whole_end(self, at: int, then: int) -> bool:
-        """Whether the rest of the file is whole if the bracket at `at`, which `then` follows, closes the events."""
-        if self._array_form:
-            return False
-        if self._is_last and self._text[then] in ",}" and self._ends_tried < _MAX_TRAILERS_TRIED:
-            self._ends_tried += 1
-            if are_trailing_keys(self._text[at + 1 :]):
-                return True
-        return _SECOND_DOCUMENT.match(self._text, then) is not None
-
-    def _find_next_event(self, then: int) -> int | None:
-        """Return the border before the next event behind a bracket that seems to close their array; None for keys."""
-        if self._phases.find(then) is None:
-            return None
-        if self._waste <= 0:
-            border = self._find_boundary(then)
-        else:
-            border = EventScan(self._text, then, endless=self._endless).find_border()
-        if border is not None and (phase := self._phases.find(border)) and phase.start() - border <= _INNER_BYTES:
-            return border
-        self._waste -= (border or self._end) - then
-        return None
-
-    def _find_trailer(self, at: int, *, is_certain: bool = False) -> int | None:
-        """Return where the events end if the last of them is damaged: before a bracket with only whole keys behind it.
-
-        Unless it must be certain, the first bracket that is followed by any key will do.
-        """
-        first = None
-        for tried, match in enumerate(_TRAILER.finditer(self._text, at)):
-            behind = self._text[match.end() + 1 :]
-            self._waste -= len(behind)
-            if not behind.strip() if self._array_form else are_trailing_keys(behind):
-                return match.start() + 1
-            first = match.start() + 1 if first is None else first
-            if tried == _MAX_TRAILERS_TRIED:
-                break
-        self._waste -= self._end - at
-        return None if is_certain else first
 
     def _keep(self, start: int, end: int) -> int:
         """Add an undamaged event to those that wait for the parser; return its end."""
@@ -589,16 +414,6 @@ class _Recovery:
             text = "" if code == "stray_bracket" else f", {describe_damage(self._data, start, end)}"
             sample = f"byte {self._offset + start:,}{text}"
         self._rows.diagnostics.note(code, sample, count)
-
-
-def _is_cut(error: json.JSONDecodeError, piece: str) -> bool:
-    """Whether the error may come from the end of the text: a number, word or escape there may go on."""
-    return error.msg.startswith("Unterminated") or error.pos >= len(piece) - len('"\\u12345678"')
-
-
-def _end_before(start: re.Match[str] | None) -> int | None:
-    """Return where an event seems to end before the start of another one that has been found."""
-    return start.start() + (start[0][0] == "}") if start else None
 
 
 def _scan_all(text: str) -> EventScan:
