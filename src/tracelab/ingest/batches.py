@@ -19,9 +19,9 @@ Unit: TypeAlias = tuple[RunAssignment, ...]
 """Assignments that are executed together: one, or many small files of one run."""
 
 _SMALL_BYTES = 4 << 20
-"""For files of less, what each costs weighs more than its content."""
+"""Below this size the fixed costs of a file outweigh its content."""
 _LEAST_TOGETHER, _MOST_TOGETHER = 4, 64
-"""How many small files become one commit; the most bound memory, and what is lost when a worker dies."""
+"""How many small files become one commit; the upper limit bounds memory, and what is lost when a worker dies."""
 
 
 def make_units(assignments: Sequence[RunAssignment]) -> list[Unit]:

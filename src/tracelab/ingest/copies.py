@@ -14,7 +14,7 @@ from tracelab.readers.base import iterate_readers
 from tracelab.readers.decompress import is_archive, read_head
 
 _HEAD_BYTES = 1 << 17
-"""Enough for a reader to judge a member by: of the rest no byte is read where none accepts it."""
+"""Enough for readers to recognize a member; the rest of one that none accepts is not read."""
 
 _NO_PATH = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EINVAL)
 
@@ -33,7 +33,7 @@ def copy_path(folder: Path, name: Path) -> Path:
 
 
 class Copies:
-    """Writes copies below one archive or URL; of what no reader accepts it keeps the name only."""
+    """Writes copies of the members of one archive or the objects of one URL; lists those that no reader accepts."""
 
     def __init__(self, folder: Path, origin: Path) -> None:
         self.root = copy_path(folder, origin)

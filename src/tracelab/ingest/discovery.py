@@ -74,7 +74,7 @@ _started_hashes: dict[Path, "Future[str]"] = {}
 
 @dataclass(frozen=True)
 class Candidate:
-    """A file, or a folder that is one source, that holds profiler data; with its reader and its probe."""
+    """A source with profiler data, a file or a folder as a whole, with its reader and its probe."""
 
     path: Path
     """Where its bytes are; `original_path` returns what that is a copy of."""
@@ -115,7 +115,7 @@ def stamp_file(path: Path) -> FileStamp:
 def discover(
     paths: Iterable[str | Path], store: Path | str, copies_folder: Callable[[], Path]
 ) -> list[Candidate | Refused]:
-    """Return the sources that files, folders, patterns and URLs refer to, and for all others why they are none.
+    """Return the sources that files, folders, patterns and URLs refer to, and why other paths are refused.
 
     Members of archives and objects at URLs are copied below the folder that `copies_folder` creates.
     """
@@ -220,8 +220,8 @@ def _expand_path(argument: str | Path, store: Path | str) -> Iterator[Path | Ref
 def _walk_folder(folder: Path, store: Path | None) -> Iterator[Path | Refused]:
     """Yield every source in a folder, a folder that is one source as a whole; folders without permission are refused.
 
-    Left out are reports whose export is there too, what `tracelab collect` writes for people to read, and hidden
-    files and folders, among them what a run that still records keeps there, and files that are still being written.
+    It leaves out reports whose export is there too, what `tracelab collect` writes for people to read, and hidden
+    files and folders: a run that still records keeps traces there, and files that are being written have such names.
     """
     refused: list[Refused] = []
 
@@ -348,7 +348,7 @@ def copies_folder() -> Iterator[Callable[[], Path]]:
 
 
 def original_path(path: Path) -> Path:
-    """Return the name of what a path is a copy of; other paths are their own names."""
+    """Return the path, or path form of a URL, from which a file was copied; that of any other file unchanged."""
     match = _pattern().match(str(path))
     if match is None:
         return path
@@ -356,14 +356,13 @@ def original_path(path: Path) -> Path:
 
 
 def resolve_original(path: Path) -> Path:
-    """Return the name of what a path is a copy of; other paths without links."""
+    """Return the path, or path form of a URL, from which a file was copied; that of any other file without links."""
     original = original_path(path)
     return path.resolve() if original is path else original
 
 
 def name_originals(text: str) -> str:
-    """Replace the paths of copies in a message by the names of what they are copies of."""
-
+    """Replace the paths of copies in a message by the paths and URLs from which they were copied."""
     return _pattern().sub(lambda match: f"{match['scheme']}//" if match["scheme"] else "/", text)
 
 

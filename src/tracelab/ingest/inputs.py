@@ -1,4 +1,4 @@
-"""Copy the sources in archives and at URLs, and count what is none."""
+"""Copy the sources in archives and at URLs, and count what is no source."""
 
 import os
 from collections.abc import Collection, Iterator, Sequence

@@ -33,11 +33,10 @@ _HANDLER_NAME = re.compile(
 """How torch.profiler.tensorboard_trace_handler names files: host, process id and time; one file a profiler cycle."""
 
 _RANK_NAME = re.compile(r"(worker|rank)[-_]?\d+(\.\d{13,19})?\.pt\.trace\.json(\.gz|\.zst)?", re.IGNORECASE)
-"""The names that the handler writes for a `worker_name` that is only a rank: the run is in the folder's name alone."""
-
+"""Names that the handler gives files where `worker_name` is only a rank: the run is then named after the folder."""
 
 _ONLY_RANK = re.compile(r"(worker|rank)[-_]?\d+", re.IGNORECASE)
-"""A name that is only a rank: others of its job may come later, so that the run has the folder's name."""
+"""A name that is only a rank: others of its job may come later, so that the run is named after the folder."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class RunAssignment:
     run: str
     sha256: str | None
     superseded: tuple[str, ...] = ()
-    """Sources of the run that were this file before it changed: a run folder may be ingested while the run goes on."""
+    """Stored sources that are earlier states of this file: a run folder may be ingested while the run continues."""
     repeats: str | None = None
     """Name and run of a file that holds a recording of the same rank at the same time."""
     stored_part: str | None = None
@@ -59,11 +58,11 @@ class RunAssignment:
     """Whether that part holds other sources, too."""
     in_run_folder: bool = False
     once: bool = False
-    """Whether its run was chosen here: if another ingest stores the same content in another run first, that is kept."""
+    """Whether grouping chose its run: where another ingest stores the content in another run first, it stays there."""
 
 
 _Kin: TypeAlias = tuple[Path, str, int | None]
-"""Folder, format and world size."""
+"""Folder, format and world size, which the ranks of one run have in common."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +112,7 @@ def assign_runs(candidates: Sequence[Candidate], store: Store, staging: Path, ru
 
 
 class PlannedFiles:
-    """The files to plan for, with what is computed once however often the plan is made anew."""
+    """The files of an ingest, with what is computed once, although the plan may be made several times."""
 
     def __init__(self, candidates: Sequence[Candidate]) -> None:
         self.candidates = list(candidates)
@@ -304,8 +303,9 @@ def group_ranks(candidates: Iterable[Candidate]) -> list[list[Candidate]]:
     """Group the files that are ranks of one run, or cycles of one process; every other file is a group of its own.
 
     Ranks of one run lie in one folder, have one format and world size, differ in rank, and overlap in time: from the
-    first to the last cycle that the trace handler of torch.profiler wrote. A second recording of a rank is apart.
-    Clocks of hosts may differ by more than a recording takes: each rank of a job once, under one name, is a run, too.
+    first to the last cycle that the trace handler of torch.profiler wrote. A second recording of a rank is another run.
+    Clocks of hosts may differ by more than a recording takes: files named alike that have each rank of a job once are
+    one run, too.
     """
     similar: dict[_Kin, dict[object, list[Candidate]]] = {}
     for candidate in candidates:
@@ -361,7 +361,7 @@ def _is_whole_job(recordings: list[_Recording]) -> bool:
 
 
 def _join_overlapping(recordings: list[_Recording]) -> list[list[Candidate]]:
-    """Join recordings, ordered by start, where each overlaps each and no rank is twice."""
+    """Group recordings, ordered by start: those of a group overlap each other and have different ranks."""
     groups: list[_Group] = []
     for recording in recordings:
         group = next((group for group in groups if group.may_take(recording)), None)
@@ -373,7 +373,7 @@ def _join_overlapping(recordings: list[_Recording]) -> list[list[Candidate]]:
 
 
 class _Group:
-    """Recordings, and the time that they share: intervals of which each overlaps each have a common part."""
+    """Recordings, and the time that all of them share: where there is one, all overlap each other."""
 
     def __init__(self, recordings: list[_Recording]) -> None:
         self.recordings: list[_Recording] = []
@@ -384,24 +384,24 @@ class _Group:
 
     @property
     def overlaps_all(self) -> bool:
-        """Whether each recording overlaps each."""
+        """Whether all recordings overlap each other."""
         return self._start_ns <= self._end_ns
 
     def add(self, recording: _Recording) -> None:
-        """Add a recording."""
+        """Add a recording, and narrow the shared time to it."""
         self.recordings.append(recording)
         self._ranks.add(recording.rank)
         self._start_ns = max(self._start_ns, recording.start_ns)
         self._end_ns = min(self._end_ns, recording.end_ns)
 
     def may_take(self, recording: _Recording) -> bool:
-        """Whether a recording is of another rank, and overlaps each of the group, each of which overlaps each."""
+        """Whether a recording is of a rank that the group lacks, and overlaps all of its recordings."""
         shared_from, shared_to = max(self._start_ns, recording.start_ns), min(self._end_ns, recording.end_ns)
         return recording.rank not in self._ranks and shared_from <= shared_to
 
 
 def _find_second_recordings(recordings: list[_Recording]) -> list[bool]:
-    """Return which recordings are of ranks that have more than most ranks have, and fit the other ranks less.
+    """Return which recordings are extra ones: of a rank that has more than most ranks, those that fit the others least.
 
     A recording fits other ranks that it overlaps, and those whose files have the same name but for digits.
     """

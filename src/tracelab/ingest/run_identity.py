@@ -1,7 +1,7 @@
 """Identify the run of a run folder, and reserve names of new runs.
 
 Two folders with different run.json files are two runs, even under one name. Names are reserved in the log of the
-store: two ingests at a time do not use one name for two runs.
+store, so that ingests at the same time never use one name for two runs.
 """
 
 import hashlib
@@ -50,7 +50,7 @@ class RunIdentity:
 
 
 def read_identity(folder: Path) -> RunIdentity | None:
-    """Read run.json, or where it is lost the first JSON Lines file that names its run. None: this is no run folder."""
+    """Read run.json, or where it is lost the first JSON Lines file that names its run; None for other folders."""
     for path in (folder / RUN_JSON, *sorted(folder.glob("*.jsonl"))):
         try:
             with path.open("rb") as file:
@@ -108,7 +108,7 @@ def is_run_json(row: StoredSource) -> bool:
 
 
 def _derives_from(run: str, name: str) -> bool:
-    """Whether this is the name, or was made from it to distinguish its runs."""
+    """Whether a run has this name, or one derived from it to distinguish runs."""
     return run == name or run.endswith(f"-{name}") or bool(re.fullmatch(re.escape(name[:95]) + r"-\d+", run))
 
 
@@ -174,7 +174,7 @@ _RESERVED_AT_URL_S = 3600.0
 
 
 class RunNames:
-    """The names that ingests have reserved, this one among them; its owner is the staging folder of this ingest."""
+    """The names of runs that ingests have reserved; the owner of those of this ingest is its staging folder."""
 
     def __init__(self, store: Store, snapshot: Snapshot, staging: Path) -> None:
         self._store, self._owner = store, staging.name
@@ -196,7 +196,7 @@ class RunNames:
     def describe_new(
         self, runs: Mapping[Candidate, str], read_span_ns: Callable[[Candidate], tuple[int, int] | None]
     ) -> list[Reservation]:
-        """Return what to reserve, with the ranks that are planned: those of other ingests join them."""
+        """Return the new reservations, with their planned ranks: other ingests add ranks of the same job to these."""
         by_run: dict[str, list[StoredSource]] = {}
         for item, run in runs.items():
             if run in self._new and item.probe.rank is not None:
