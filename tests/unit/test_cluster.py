@@ -249,6 +249,27 @@ def test_a_scheduler_and_a_worker_elsewhere_store_the_same_rows(tmp_path: Path, 
     assert f"{SMALL} stored, 1 no profiler data" in done.stderr
 
 
+OTHER_WORKERS = {
+    "none": ("sys.modules['tracelab'] = None", "No module named 'tracelab"),
+    "older": ("import tracelab.ingest.cluster_execution as m; del m.execute_on_worker", "Can't get attribute"),
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_WORKERS)
+def test_a_worker_with_another_tracelab_is_one_sentence_and_survives(tmp_path: Path, job: Path, kind: str) -> None:
+    change, problem = OTHER_WORKERS[kind]
+    program = f"import sys; {change}\nfrom distributed.cli.dask_worker import main; main()"
+    with scheduler() as address:
+        command = [sys.executable, "-c", program, address, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
+        with subprocess.Popen(command, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as worker:
+            done = run_ingest(tmp_path, job, address)
+            is_alive = worker.poll() is None
+            worker.kill()
+    sentence = f"tracelab: a worker has no tracelab, or another version than this process ({problem}"
+    assert (done.returncode, done.stderr.count("\n"), is_alive) == (1, 1, True), done.stderr
+    assert done.stderr.startswith(sentence)
+
+
 SBATCH = """#!/bin/sh
 for script; do :; done
 number=$$

@@ -1,14 +1,19 @@
 """Execute units on the workers of a Dask cluster, and collect the outcome for each file."""
 
 import os
+import pickle
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, as_completed
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from dataclasses import replace as changed
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
+
+import cloudpickle
 
 from tracelab.errors import StoreError, TracelabError
 from tracelab.foreign_text import escape_path
@@ -30,7 +35,22 @@ from tracelab.store.commit import Store
 _CHECK_S = 5
 """How often the workers are checked."""
 
+_OTHER_TRACELAB = "a worker has no tracelab, or another version than this process"
 _LOST_SCHEDULER = "the connection to the Dask scheduler was lost; ingest again, and what is stored stays"
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call that is made where it is unpickled.
+
+    A worker that cannot import what a task names loses its connection to the scheduler, and dies. It can import pickle,
+    so that the error of this import is that of the task.
+    """
+
+    function: Callable[[], object]
+
+    def __reduce__(self) -> tuple[Callable[[], object], tuple[()]]:
+        return self.function, ()
 
 
 _Submit: TypeAlias = Callable[[Unit], Future[list[FileResult]]]
@@ -53,7 +73,8 @@ def connect(
     with open_executor(spec, announce) as (pool, check_workers):
 
         def submit(unit: Unit) -> Future[list[FileResult]]:
-            return pool.submit(execute_on_worker, _with_absolute_paths(unit), place, replace=replace)
+            call = partial(execute_on_worker, _with_absolute_paths(unit), place, replace=replace)
+            return pool.submit(pickle.loads, cloudpickle.dumps(_Call(call)))
 
         def execute_all(units: Sequence[Unit]) -> list[FileResult]:
             counter = ProgressCounter(progress, sum(map(count_bytes, units)), threading.Event())
@@ -73,7 +94,10 @@ def _execute_units(
     suspects: list[RunAssignment] = []
 
     def collect(unit: Unit, future: Future[list[FileResult]], *, is_alone: bool) -> None:
-        if not ((error := future.exception()) and worker_died(error)):
+        error = future.exception()
+        if error is not None and _is_import_error(error):
+            raise TracelabError(f"{_OTHER_TRACELAB} ({error}); install this one there, and ingest again") from error
+        if error is None or not worker_died(error):
             pairs = zip(unit, future.result(), strict=True)
             results.extend(changed(result, path=item.candidate.path) for item, result in pairs)
         elif is_alone:
@@ -92,6 +116,11 @@ def _execute_units(
     except CancelledError as error:
         raise TracelabError(_LOST_SCHEDULER) from error
     return results
+
+
+def _is_import_error(error: BaseException) -> bool:
+    """Return whether a worker could not import a module, or found no such name in it, as pickle reports that."""
+    return isinstance(error, ImportError) or str(error).startswith("Can't get attribute")
 
 
 def _completed(
