@@ -124,8 +124,8 @@
 -- cost = { ns = "exposed_rooted_transfer_ns", rows = "rooted_unmatched > 0", adds = true, topics = ["transfer"], detail = 2 }
 -- what_if = { change = "scale", class = "communication", factor = 0, without = "With communication that takes no time" }
 -- next = "nccl_share"
--- text = "[{where}: ]{exposed_rooted_transfer_ns of rooted_dur_ns} of its broadcasts and reductions runs while nothing computes, the waiting of those included that are not found on all ranks ({rooted_unmatched})[, most in {exposed_rooted_transfer_kind}][, worst in step {exposed_rooted_transfer_step}]."
--- every = "{where}: {exposed_rooted_transfer_ns of rooted_dur_ns} of their broadcasts and reductions runs while nothing computes, the waiting of those included that are not found on all ranks[, most in {exposed_rooted_transfer_kind}][, worst in step {exposed_rooted_transfer_step} of rank {rank}]."
+-- text = "[{where}: ]{exposed_rooted_transfer_ns of rooted_dur_ns} of its broadcasts and reductions runs while nothing computes[, most in {exposed_rooted_transfer_kind}][, worst in step {exposed_rooted_transfer_step}]; that may include waiting for ranks, which is not known of those that are not found on all ranks ({rooted_unmatched})."
+-- every = "{where}: {exposed_rooted_transfer_ns of rooted_dur_ns} of their broadcasts and reductions runs while nothing computes[, most in {exposed_rooted_transfer_kind}][, worst in step {exposed_rooted_transfer_step} of rank {rank}]; that may include waiting for ranks, which is not known of those that are not found on all ranks."
 -- step = "exposed_rooted_transfer_step"
 -- advice = "To know how much of that is waiting, ingest the traces of all ranks as one run. DataParallel broadcasts the model in every step: use DDP. In DDP set `broadcast_buffers=False` where buffers need not agree."
 -- [[report.findings]]

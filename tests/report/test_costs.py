@@ -403,7 +403,10 @@ def test_a_broadcast_that_is_not_found_on_other_ranks_counts_whole_and_states_it
     (found,) = summarize(build_store(tmp_path / "lab", broadcast_of({0: 100})))
     (lead,) = found.leads
     assert (lead.query, lead.topics, lead.rest) == ("stragglers", ("transfer",), 0.9)
-    assert "the waiting of those included that are not found on all ranks (" in lead.sentence
+    assert (
+        "that may include waiting for ranks, which is not known of those that are not found on all ranks ("
+        in lead.sentence
+    )
 
 
 def test_a_recording_that_begins_late_is_noted_and_not_ranked(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_of_many_runs_the_largest_share_of_a_cause_is_listed_with_the_others_tha
     assert len(many) == MOST_LISTED + 2
     lines = list(summary_lines(many[::-1], 200))
     assert lines[0] == "14 runs: 14 with GPU activity."
-    assert lines[4].startswith("  1. a: 61.9 %. ")
+    assert lines[4].startswith("  1. a: 61.9 % of its time. ")
     text = " ".join(" ".join(lines).split())
     assert "12 other runs lose time to it, too: b 60.0 %, c 57.9 %, d 55.6 %, and 9 more. Next: " in text
     assert f"Next: tracelab summary --run a --store {many[0].commands.store}" in text

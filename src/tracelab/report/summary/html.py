@@ -86,7 +86,7 @@ def _render_rows(summaries: Sequence[RunSummary], caption: str) -> str:
         leads = "<br>".join(
             [
                 *map(escape_text, each.ended),
-                *(f"<b>{format_short(lead)}:</b> {lead.sentence}" for lead in largest_leads(each.leads)),
+                *(f"<b>{format_short(lead)} of its time:</b> {lead.sentence}" for lead in largest_leads(each.leads)),
             ]
         )
         rows.append(f"<tr><th scope=row>{escape_text(each.run)}{cells}<td class=long>{leads}")

@@ -81,14 +81,14 @@ def _overview_lines(summaries: Sequence[RunSummary], width: int) -> Iterator[str
     if shared:
         yield ""
         yield from _wrap(
-            "What costs most, at the run that loses most to it. The percentage is the share of the run's time:",
+            "What costs most, each with the run that loses the largest share of its time to it:",
             width,
             "",
         )
     for number, group in enumerate(shared[:MOST_SHARED], 1):
         first, lead = group.first, group.lead
         yield ""
-        text = f"{number}. {first.run}: {format_short(lead)}. {plain_text(lead.sentence)}"
+        text = f"{number}. {first.run}: {format_short(lead)} of its time. {plain_text(lead.sentence)}"
         yield from _wrap(text, width, "  ", "     ")
         if others := describe_others(group):
             yield from _wrap(others, width, "     ")
