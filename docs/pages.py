@@ -7,14 +7,14 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from examples import ROOT, Example, format_answer, study_runs
-from tracelab import computations, doctor, schema, table_lookup
+from tracelab import doctor, schema, table_lookup
 from tracelab.cli import COMMANDS, main
 from tracelab.cli.collect import COMMANDS as COLLECT_COMMANDS
 from tracelab.client import Lab
 from tracelab.query import library
 from tracelab.query.spec import Query
 from tracelab.study import evaluate, session, spec
-from tracelab.table_types import Table
+from tracelab.table_types import ComputedTable, Table
 
 _NOTICE = "<!-- Written by docs/generate.py; change the code, then run `make docs`. -->"
 _MACRO = re.compile(r"((?:^--.*\n)*)^create or replace macro (\w+)\(([^)]*)\) as( table)?", re.MULTILINE)
@@ -62,10 +62,7 @@ def _build_cli() -> str:
 
 
 def _build_schema() -> str:
-    tables: list[Table | computations.ComputedTable] = [
-        *schema.TABLES,
-        *table_lookup.COMPUTED_TABLES.values(),
-    ]
+    tables: list[Table | ComputedTable] = [*schema.TABLES, *table_lookup.COMPUTED_TABLES.values()]
     computed = " and ".join(f"`{name}`" for name in table_lookup.COMPUTED_TABLES)
     parts = [
         "# Tables",
