@@ -18,7 +18,7 @@ import pytest
 
 from tests.traces import write_trace
 from tests.unit.test_archives import tar
-from tracelab.errors import TracelabError, UsageError
+from tracelab.errors import StoreError, TracelabError, UsageError
 from tracelab.ingest import batches, cluster, cluster_execution, pipeline
 from tracelab.ingest.batches import Unit
 from tracelab.ingest.cluster import open_executor
@@ -412,6 +412,22 @@ def test_a_trace_that_a_worker_cannot_see_names_the_worker(
         f"{hidden}/rank0.json: the worker on {socket.gethostname()} cannot see it; "
         "put the traces on a disk that all workers share, at the same path"
     ]
+
+
+def test_a_worker_that_cannot_use_the_store_is_named(
+    tmp_path: Path, job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one without the credentials that the process that plans has."""
+    monkeypatch.setattr(cluster_execution, "open_executor", lambda *_: nullcontext((HERE, lambda: None)))
+
+    def refuse(*_: object, **__: object) -> None:
+        raise StoreError("s3://bucket/lab: Access Denied; check the address and its credentials")
+
+    monkeypatch.setattr(cluster_execution, "execute", refuse)
+    with pytest.raises(
+        StoreError, match=rf"the worker on {socket.gethostname()}: s3://bucket/lab: Access Denied; check"
+    ):
+        ingest([job], tmp_path / "lab", run="job", cluster="local:1")
 
 
 def test_a_worker_on_another_machine_unpacks_its_members_anew(

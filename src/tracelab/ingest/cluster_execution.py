@@ -157,10 +157,13 @@ def _fail_stored_elsewhere(results: Sequence[FileResult], store: Path | str) -> 
 
 
 def execute_on_worker(unit: Unit, store: Path | str, *, replace: bool) -> list[FileResult]:
-    """Execute a unit on a worker, which reports when it is done."""
+    """Execute a unit on a worker, which reports when it is done. Raises StoreError with the name of its host."""
     with copies_folder() as create_copies:
         restored = _restore_copies(unit, create_copies)
-        results = execute(restored, Store(store), 1, replace=replace, progress=lambda _: None)
+        try:
+            results = execute(restored, Store(store), 1, replace=replace, progress=lambda _: None)
+        except StoreError as error:  # which may be its own: it may lack the credentials of this process
+            raise StoreError(f"the worker on {socket.gethostname()}: {error}") from error
         return list(map(_explain_missing_file, results))
 
 
