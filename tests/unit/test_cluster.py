@@ -332,7 +332,7 @@ def test_a_job_that_slurm_refuses_is_one_sentence(tmp_path: Path, slurm: Path, j
 
 
 QUEUEING_SBATCH = """#!/bin/sh
-sleep 1000 >/dev/null 2>&1 </dev/null &
+setsid sleep 1000 >/dev/null 2>&1 </dev/null &
 echo $! >"$FAKE_SLURM/$$.pid"
 echo "Submitted batch job $$"
 """
