@@ -28,6 +28,7 @@ from tracelab.paths.columns import (
     text_column,
 )
 from tracelab.store import execution, kept_relations, rollups, session, shared_relations
+from tracelab.store.session_cache import SessionCache
 from tracelab.store.shared_relations import SCHEMA
 from tracelab.table_types import ComputedTable
 
@@ -41,6 +42,8 @@ _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "
 _READERS = 2
 _MOST_KEPT = 24
 """For so many values of its parameters, the last ones, the tables of a computation are kept."""
+_SMALL_TRACE_BYTES = 8 << 20
+"""Relations of a run with smaller traces are bound once, and remembered: planning takes longer than the rows."""
 _COMPUTING = threading.RLock()
 """Held where a session computes tables: cursors of several threads may want the same rows."""
 _CHECK_AGAIN_S = 0.05
@@ -280,6 +283,7 @@ def _read_relations(
     Each has a cursor of its own, which sees the views and macros of the session, and stops where the session does. The
     computed tables that some of them read are made meanwhile, for each cursor, since temporary views are those of one.
     """
+    cache = _find_cache(con, values.get("run"))
     cursors = {name: con.cursor() for name in relations}
     reads: dict[str, Future[pa.Table]] = {}
     of_computed = [name for name, sql in relations.items() if shared_relations.names_computed(sql)]
@@ -287,7 +291,9 @@ def _read_relations(
 
         def start(names: Iterable[str]) -> None:
             for name in names:
-                reads[name] = pool.submit(_read_relation, cursors[name], relations[name], values, budget, narrow=narrow)
+                of_rows = None if name in of_computed else cache
+                read = partial(_read_relation, cursors[name], relations[name], values, budget, narrow=narrow)
+                reads[name] = pool.submit(read, cache=of_rows)
 
         try:
             start(name for name in relations if name not in of_computed)
@@ -310,15 +316,44 @@ def _read_relations(
                 cursor.close()
 
 
+def _find_cache(con: duckdb.DuckDBPyConnection, run: object) -> SessionCache | None:
+    """Return what remembers the relations of a small run; None for another run, and for all runs together."""
+    sizes = {each.name: each.size_bytes for each in rollups.list_runs(con, None)}
+    return SessionCache.of(con) if sizes.get(str(run), _SMALL_TRACE_BYTES) < _SMALL_TRACE_BYTES else None
+
+
 def _read_relation(
-    con: duckdb.DuckDBPyConnection, sql: str, values: Params, budget: _MemoryBudget, *, narrow: bool
+    con: duckdb.DuckDBPyConnection,
+    sql: str,
+    values: Params,
+    budget: _MemoryBudget,
+    *,
+    narrow: bool,
+    cache: SessionCache | None,
 ) -> pa.Table:
-    """Read a relation, its texts as dictionaries: a million names take less memory as numbers.
+    """Read a relation, or take it from what the session remembers of a small run.
+
+    DuckDB binds a relation twice, and holds its rows in batches; it binds a statement once, and holds all its rows.
+    """
+    used = {name: value for name, value in values.items() if f"${name}" in _params_of(sql)}
+    if cache is None:
+        return _copy_rows(con.sql(sql, params=used).to_arrow_reader(_BATCH_ROWS), budget, narrow=narrow)
+    key = (sql, narrow, *used.items())
+    rows: pa.Table | None = cache.get(key)
+    if rows is None:
+        reader = execution.fetch_table(con, sql, used).to_reader(_BATCH_ROWS)
+        rows = _copy_rows(reader, budget, narrow=narrow)
+        cache.put(key, rows, rows.nbytes)
+    else:
+        budget.add(rows.num_rows)
+    return rows
+
+
+def _copy_rows(reader: pa.RecordBatchReader, budget: _MemoryBudget, *, narrow: bool) -> pa.Table:
+    """Copy rows out of a reader, texts as dictionaries: a million names take less memory as numbers.
 
     With `narrow`, whole numbers have as few bytes as they need.
     """
-    relation = con.sql(sql, params={name: value for name, value in values.items() if f"${name}" in _params_of(sql)})
-    reader = relation.to_arrow_reader(_BATCH_ROWS)
     columns: list[list[pa.Array[Any]]] = [[] for _ in reader.schema]
     for batch in reader:
         execution.check_interrupted()

@@ -27,6 +27,7 @@ from tracelab.paths.columns import text_column
 from tracelab.resources import QUERIES
 from tracelab.store import execution, remote, session, shared_relations
 from tracelab.store.files import StoreFiles, is_copy
+from tracelab.store.session_cache import SessionCache
 
 FOLDER = ".rollups"
 _KEYS = "keys"
@@ -158,8 +159,12 @@ def _concat(tables: Sequence[pa.Table]) -> pa.Table:
 def list_runs(con: duckdb.DuckDBPyConnection, wanted: Sequence[str] | None) -> list[_Run]:
     """Return the wanted runs of a session, or all, in order."""
     only = wanted[0] if wanted is not None and len(wanted) == 1 else None
-    rows = con.execute(_KEYS_SQL, {"run": only}).fetchall()
-    return [_Run(*row) for row in rows if wanted is None or row[0] in wanted]
+
+    def read() -> list[_Run]:
+        return [_Run(*row) for row in con.execute(_KEYS_SQL, {"run": only}).fetchall()]
+
+    runs: list[_Run] = SessionCache.of(con).get_or_make(("runs", only), read)
+    return [run for run in runs if wanted is None or run.name in wanted]
 
 
 def _name_definition(store: Path, computation: computations.Computation, params: Params) -> str:
