@@ -1,6 +1,7 @@
 """The guide for a center: its nightly script works as it stands, and exits with 1 where someone has to look."""
 
 import csv
+import gzip
 import os
 import re
 import shutil
@@ -42,7 +43,7 @@ def test_the_nightly_script_writes_its_reports(center: Path) -> None:
     for _ in range(2):
         assert run_nightly(center) == (0, "")
     reports = {
-        path.name: list(csv.DictReader(path.read_text().splitlines())) for path in (center / "reports").iterdir()
+        path.name: list(csv.DictReader(path.read_text().splitlines())) for path in (center / "reports").glob("*.csv")
     }
     assert sorted(reports) == ["changes.csv", "health.csv", "hosts.csv", "runs.csv"]
     assert [row["run"] for row in reports["runs.csv"]] == ["job-1"]
@@ -54,6 +55,20 @@ def test_the_nightly_script_reports_a_file_that_cannot_be_read_and_stores_the_ot
     code, errors = run_nightly(center)
     assert (code, "exit code 1: tracelab ingest" in errors) == (1, True), errors
     assert "job-1" in (center / "reports" / "runs.csv").read_text()
+
+
+def test_the_nightly_script_reports_a_damaged_file_and_a_missing_rank_once(center: Path) -> None:
+    job = center / "incoming" / "job-1"
+    (job / "rank3.pt.trace.json.gz").unlink()
+    whole = gzip.decompress((job / "rank2.pt.trace.json.gz").read_bytes())
+    (job / "rank2.pt.trace.json.gz").unlink()
+    (job / "rank2.pt.trace.json").write_bytes(whole[: len(whole) // 2])
+    code, errors = run_nightly(center)
+    heading, *lines = errors.splitlines()
+    assert (code, heading) == (1, "Errors and missing ranks:"), errors
+    found = {tuple(row[:3]) for row in csv.reader(lines)}
+    assert found >= {("error", "cut_off", "job-1"), ("info", "ranks_missing", "job-1")}
+    assert run_nightly(center) == (0, "")
 
 
 def test_the_nightly_script_reports_a_change_of_speed_once(center: Path) -> None:
@@ -74,5 +89,6 @@ def test_the_nightly_script_reports_a_change_of_speed_once(center: Path) -> None
         },
     )
     code, errors = run_nightly(center)
-    assert (code, errors.splitlines()) == (1, ['"r10","gpt"'])
+    heading = "Changes of speed (run, series, ns before, ns since, change):"
+    assert (code, errors.splitlines()) == (1, [heading, '"r10","gpt",101,121,0.19801980198019803'])
     assert run_nightly(center) == (0, "")

@@ -31,7 +31,8 @@ _UNITS_S = {"h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 def command(store: Path | str | None, *, names: tuple[str, ...], older_than: str | None, dry_run: bool) -> None:
     """Remove runs from the store, in one commit. Their traces stay, and can be ingested again.
 
-    It lists the runs that it removes. Quote a pattern, such as 'nightly-*', and look at what --dry-run lists first.
+    It takes --run or --older-than, not both, and lists the runs that it removes. Quote a pattern, such as 'nightly-*',
+    and look at what --dry-run lists first.
     """
     if bool(names) == (older_than is not None):
         raise UsageError("name what to remove: --run NAME or --older-than AGE, one of the two")

@@ -155,7 +155,7 @@ def _shared_options() -> list[click.Parameter]:
 def command(ctx: click.Context, /, fmt: str | None, output: Path | None, *, force: bool, **inherited: Any) -> None:  # noqa: ANN401  options have all types
     """Run a query of the library or of an .sql file; without arguments, list the queries by subject.
 
-    The list marks those that the store has data for.
+    `tracelab query` alone marks those that the store has data for.
 
     `tracelab query NAME --help` describes a row of the answer, its columns and the parameters. A terminal shows the
     first 500 rows and at most eight columns; --all shows all columns. Files and pipes get all rows, and data formats
