@@ -327,6 +327,21 @@ def test_a_reader_who_may_not_write_there_keeps_its_rollups(tmp_path: Path, monk
     assert segment.exists()
 
 
+@pytest.mark.parametrize(
+    "path",
+    ["x#a", "x?a", "a%2fb", "a/../x", "./x", "..", "a//x", "x//", "a\\x", "a\tx", "x ", "a\nb"],
+)
+def test_an_address_that_means_another_path_is_refused(url: str, job: Path, path: str) -> None:
+    """Two addresses of one store would let its owner drop what others stored under the other name."""
+    for words in (["ingest", str(job)], ["drop", "--run", "a*"], ["query", "mfu"]):
+        done = CliRunner().invoke(main, [*words, "--store", f"{url}/{path}"])
+        assert (done.exit_code, "the path of a store has no part that is empty" in done.stderr) == (2, True), (
+            done.stderr
+        )
+    with pytest.raises(NoDataError, match="contains no ingested trace"):
+        session.open_store(url)
+
+
 def test_mistakes_are_one_sentence(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NoDataError, match="contains no ingested trace; run `tracelab ingest"):
         session.open_store(url)

@@ -284,7 +284,7 @@ def read_snapshot(files: StoreFiles) -> Snapshot:
     numbers = [int(match["number"]) for name in names if (match := _ENTRY.fullmatch(name))]
     folded = sorted((int(match["number"]) for name in names if (match := _CHECKPOINT.fullmatch(name))), reverse=True)
     snapshot = next((state for number in folded if (state := _read_checkpoint(files, number))), Snapshot())
-    snapshot.read_at_s = time.monotonic()
+    snapshot.read_at_s = _clock_s()
     last = max([*numbers, *folded[:1], 0])
     while snapshot.number < last:
         if not _apply_next(files, snapshot):
@@ -342,7 +342,12 @@ def advance(files: StoreFiles, snapshot: Snapshot) -> Snapshot:
 
 def is_stale(snapshot: Snapshot) -> bool:
     """Return whether commits since this snapshot may be gone, folded into a checkpoint."""
-    return time.monotonic() - snapshot.read_at_s > _FRESH_S
+    return _clock_s() - snapshot.read_at_s > _FRESH_S
+
+
+def _clock_s() -> float:
+    """Return a time that goes on while the machine is suspended, where it has such a clock."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 def append(

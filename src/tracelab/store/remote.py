@@ -11,10 +11,13 @@ from typing import Any
 
 from tracelab import temp_folders
 from tracelab.errors import StoreError, UsageError
+from tracelab.foreign_text import escape_controls
 from tracelab.store import buckets, commit_log
 from tracelab.store.files import ORIGIN, LocalFiles, StoredFile, find_address
 
-_URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<rest>.*)")
+_URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<rest>.*)", re.DOTALL)
+_CHANGED = re.compile(r"[?#%\\\x00-\x1f\x7f]")
+"""Characters that obstore decodes or drops as it parses an address, so that two addresses are one store."""
 _TRANSFERS = 16
 """Objects that are transferred at a time: each takes some ten milliseconds, however small it is."""
 _PIECE_BYTES = 1 << 20
@@ -130,6 +133,12 @@ def check_url(url: str) -> None:
     if match is None or match["scheme"] not in buckets.SCHEMES or not match["rest"].strip("/"):
         listed = ", ".join(f"{scheme}://BUCKET/PATH" for scheme in buckets.SCHEMES)
         raise UsageError(f"{url}: not the address of a store; write a folder, or {listed}")
+    _, *parts = match["rest"].removesuffix("/").split("/")
+    if _CHANGED.search(url) or url != url.strip() or not {"", ".", ".."}.isdisjoint(parts):
+        raise UsageError(
+            f"{escape_controls(url)}: the path of a store has no part that is empty, . or .., and no ? # % \\ or "
+            "control character, for another path would be read; write it without these"
+        )
 
 
 def fetch(url: str) -> Path:
