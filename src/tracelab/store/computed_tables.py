@@ -318,8 +318,8 @@ def _read_relations(
 
 def _find_cache(con: duckdb.DuckDBPyConnection, run: object) -> SessionCache | None:
     """Return what remembers the relations of a small run; None for another run, and for all runs together."""
-    sizes = {each.name: each.size_bytes for each in rollups.list_runs(con, None)}
-    return SessionCache.of(con) if sizes.get(str(run), _SMALL_TRACE_BYTES) < _SMALL_TRACE_BYTES else None
+    is_small = any(each.name == run and each.size_bytes < _SMALL_TRACE_BYTES for each in rollups.list_runs(con, None))
+    return SessionCache.of(con) if is_small else None
 
 
 def _read_relation(
